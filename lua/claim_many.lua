@@ -1,0 +1,194 @@
+-- claim_many: hands out the oldest pending jobs, each under a lease and with its fencing token, after a sweep of what is due and what has lapsed.
+-- MOVE: pending -> active; scheduled -> pending; active -> pending | scheduled | dead; pending -> dead for a job that was to start by now
+-- KEYS: emq:{q}:active emq:{q}:pending emq:{q}:schedule emq:{q}:dead emq:{q}:metrics:failed emq:{q}:metrics:ghosts emq:{q}:meta emq:{q}:start-by
+-- OPTIONAL KEYS: emq:{q}:claim:<claimId>
+-- ARGV: jobPrefix, leaseMs (empty = the queue's, else 30000), limit (jobs), jitter (0 <= jitter < 1)
+-- REPLIES: {ok | paused | full, ms until the next job is due or lapses or -1, then for each job id, payload, token, ms of lease left}
+-- REPEATABLE: with a claim key: the jobs of the claim that are still live, with the same tokens; without one a repeat takes further jobs
+-- COST: empty 5 commands (HMGET, ZRANGE, ZRANGE, TIME, ZRANGE), one more with a claim key while anything is active; then 2 a job (HMGET, HSET) and 2 a batch (ZREM, ZADD)
+local active, pending, schedule, dead, failed, ghosts, meta, start_by, claim = unpack(KEYS)
+local prefix, limit, jitter = ARGV[1], tonumber(ARGV[3]), tonumber(ARGV[4])
+local MAX_BYTES, SWEEP, ROUNDS = 8 * 1024 * 1024, 100, 10
+-- block: chunked
+-- Lua hands a call a few thousand values at the most.
+local function chunked(command, key, values)
+  for first = 1, #values, 1000 do
+    redis.call(command, key, unpack(values, first, math.min(first + 999, #values)))
+  end
+end
+-- end: chunked
+local settings = redis.call('HMGET', meta, 'maxAttempts', 'backoffBaseMs', 'backoffMaxMs', 'paused', 'leaseMs', 'maxActive')
+local policy = settings
+local lease = tonumber(ARGV[2]) or tonumber(settings[5] or 30000)
+-- block: backoff
+local function ceiling(attempt)
+  local base, most = tonumber(policy[2] or 1000), tonumber(policy[3] or 600000)
+  return math.min(most, base * 2 ^ math.max(0, math.min(attempt - 1, 40)))
+end
+-- end: backoff
+-- block: promote
+-- Moves the due ids to pending; answers how many, and how many were ghosts.
+local function promote(due)
+  local moved = {}
+  for _, id in ipairs(due) do
+    if redis.call('HEXISTS', prefix .. id, 'payload') == 1 then
+      redis.call('HSET', prefix .. id, 'state', 'pending')
+      moved[#moved + 1] = 0
+      moved[#moved + 1] = id
+    else
+      redis.call('DEL', prefix .. id)
+    end
+  end
+  chunked('ZREM', schedule, due)
+  chunked('ZADD', pending, moved)
+  local dropped = #due - #moved / 2
+  if dropped > 0 and ghosts then redis.call('HINCRBY', ghosts, 'count', dropped) end
+  return #moved / 2, dropped
+end
+-- end: promote
+-- block: reap
+-- Ends the lapsed leases; answers how many jobs died of it, and how many ids were ghosts.
+local function reap(lapsed, now, jitter)
+  local back, later, died, dropped = {}, {}, {}, 0
+  for i, id in ipairs(lapsed) do
+    local key = prefix .. id
+    if redis.call('HEXISTS', key, 'payload') == 0 then
+      redis.call('DEL', key)
+      dropped = dropped + 1
+    else
+      local row = redis.call('HMGET', key, 'attempts', 'base', 'max_attempts', 'lapses', 'failures', 'last_error')
+      local token = row[1] or '0'
+      local used = tonumber(token) - tonumber(row[2] or 0)
+      local limit = tonumber(row[3] or policy[1] or 5)
+      local lapses = tonumber(row[4] or 0) + 1
+      if limit > 0 and used >= limit then
+        local reason = 'lease expired on attempt ' .. used .. ' of ' .. limit
+        local nth = tonumber(row[5] or 0) + 1
+        redis.call('HSET', key, 'state', 'dead', 'lapsed', token, 'lapses', lapses, 'last_error', reason)
+        if row[6] then
+          redis.call('HSET', key, 'failures', nth, 'error:' .. nth % 5, token .. ' ' .. string.format('%.0f', now) .. ' ' .. reason)
+        end
+        died[#died + 1] = 0
+        died[#died + 1] = id
+      elseif lapses == 1 then
+        redis.call('HSET', key, 'state', 'pending', 'lapsed', token, 'lapses', lapses)
+        back[#back + 1] = 0
+        back[#back + 1] = id
+      else
+        -- From the second lapse on the job waits, so that a poison job cannot starve the healthy ones behind it.
+        local spread = (jitter + i * 0.618034) % 1
+        redis.call('HSET', key, 'state', 'scheduled', 'lapsed', token, 'lapses', lapses)
+        later[#later + 1] = now + math.ceil(ceiling(used) * (1 + spread) / 2)
+        later[#later + 1] = id
+      end
+    end
+  end
+  chunked('ZREM', active, lapsed)
+  chunked('ZADD', pending, back)
+  chunked('ZADD', schedule, later)
+  chunked('ZADD', dead, died)
+  if #died > 0 then redis.call('HINCRBY', failed, 'count', #died / 2) end
+  if dropped > 0 then redis.call('HINCRBY', ghosts, 'count', dropped) end
+  return #died / 2, dropped
+end
+-- end: reap
+
+local t = redis.call('TIME')
+local now = t[1] * 1000 + math.floor(t[2] / 1000)
+local next_due = redis.call('ZRANGE', schedule, 0, 0, 'WITHSCORES')
+local next_lapse = redis.call('ZRANGE', active, 0, 0, 'WITHSCORES')
+
+-- The answer of this very claim may have been lost: what it gave is still its own.
+if claim and next_lapse[1] then
+  local words = {}
+  for word in string.gmatch(redis.call('GET', claim) or '', '%S+') do words[#words + 1] = word end
+  local reply = {'ok', -1}
+  for i = 1, #words, 2 do
+    local row = redis.call('HMGET', prefix .. words[i], 'payload', 'attempts', 'state')
+    local deadline = tonumber(redis.call('ZSCORE', active, words[i]) or 0)
+    if row[1] and row[2] == words[i + 1] and row[3] == 'active' and deadline > now then
+      local n = #reply
+      reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = words[i], row[1], words[i + 1], deadline - now
+    end
+  end
+  if #reply > 2 then return reply end
+end
+
+-- block: sweep
+-- Moves what is due and ends what has lapsed, a bounded number of each; answers the counts.
+local function sweep()
+  local swept = {promoted = 0, reaped = 0, died = 0, dropped = 0}
+  if next_due[1] and tonumber(next_due[2]) <= now then
+    local due = redis.call('ZRANGE', schedule, '-inf', now, 'BYSCORE', 'LIMIT', 0, SWEEP)
+    swept.promoted, swept.dropped = promote(due)
+    next_due = redis.call('ZRANGE', schedule, 0, 0, 'WITHSCORES')
+  end
+  if next_lapse[1] and tonumber(next_lapse[2]) <= now then
+    local lapsed = redis.call('ZRANGE', active, '-inf', now, 'BYSCORE', 'LIMIT', 0, SWEEP)
+    local died, dropped = reap(lapsed, now, jitter)
+    swept.reaped, swept.died, swept.dropped = #lapsed, died, swept.dropped + dropped
+    next_lapse = redis.call('ZRANGE', active, 0, 0, 'WITHSCORES')
+  end
+  return swept
+end
+-- end: sweep
+sweep()
+
+local function wait()
+  local due, lapse = tonumber(next_due[2]), tonumber(next_lapse[2])
+  if not due and not lapse then return -1 end
+  return math.max(0, math.min(due or math.huge, lapse or math.huge) - now)
+end
+if settings[4] then return {'paused', wait()} end
+local cap = tonumber(settings[6] or 0)
+if cap > 0 then
+  limit = math.min(limit, cap - redis.call('ZCARD', active))
+  if limit <= 0 then return {'full', wait()} end
+end
+
+local reply, given, leased, left, expired, dropped = {'ok', -1}, 0, {}, {}, 0, 0
+local started, remembered, bytes, full = {}, {}, 0, false
+for _ = 1, ROUNDS do
+  local ids = redis.call('ZRANGE', pending, #left, #left + limit - given - 1)
+  -- Ids stay in pending until the batch is known; `left` counts those looked at.
+  for _, id in ipairs(ids) do
+    local key = prefix .. id
+    local row = redis.call('HMGET', key, 'payload', 'attempts', 'start_by')
+    if not row[1] then
+      redis.call('DEL', key)
+      dropped = dropped + 1
+    elseif row[3] and row[2] == '0' and tonumber(row[3]) <= now then
+      redis.call('HSET', key, 'state', 'dead', 'last_error', 'expired')
+      redis.call('ZADD', dead, 0, id)
+      started[#started + 1] = id
+      expired = expired + 1
+    elseif given > 0 and bytes + #row[1] > MAX_BYTES then
+      full = true
+      break
+    else
+      local token = string.format('%.0f', (tonumber(row[2]) or 0) + 1)
+      redis.call('HSET', key, 'state', 'active', 'attempts', token)
+      local n = #reply
+      reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = id, row[1], token, lease
+      bytes = bytes + #row[1]
+      given = given + 1
+      leased[#leased + 1] = now + lease
+      leased[#leased + 1] = id
+      remembered[given] = id .. ' ' .. token
+      if row[3] then started[#started + 1] = id end
+    end
+    left[#left + 1] = id
+  end
+  if full or given >= limit or #ids == 0 then break end
+end
+chunked('ZREM', pending, left)
+chunked('ZADD', active, leased)
+chunked('ZREM', start_by, started)
+if expired > 0 then redis.call('HINCRBY', failed, 'count', expired) end
+if dropped > 0 then redis.call('HINCRBY', ghosts, 'count', dropped) end
+if given == 0 then
+  reply[2] = wait()
+elseif claim then
+  redis.call('SET', claim, table.concat(remembered, ' '), 'PX', lease)
+end
+return reply

@@ -1,0 +1,116 @@
+-- enqueue_many: puts new jobs into pending or, with a time of their own, into the schedule; each job answers for itself.
+-- MOVE: none -> pending | scheduled
+-- KEYS: emq:{q}:pending emq:{q}:schedule emq:{q}:active emq:{q}:dead emq:{q}:meta emq:{q}:start-by
+-- KEYS EACH: emq:{q}:job:<id>
+-- KEYS EACH WITH AN IDEMPOTENCY KEY: emq:{q}:de:<key>
+-- ARGV EACH: id, payload (bytes), delayMs (empty = now), runAt (ms, empty = now), startBy (ms, empty = none), maxAttempts (empty = the queue's), idempotencyTtlMs (empty = no key), explicit (1 = the caller chose the id)
+-- REPLIES: for each job a pair {enqueued | scheduled | duplicate, id} or {EMQKIND | EMQFULL, id}
+-- REPEATABLE: yes, a repeat answers duplicate while the job lives, or while its idempotency key is remembered
+-- COST: 3 commands for one plain job (EXISTS, HSET, ZADD), one more for each further job (HSET); more where a row, settings, an idempotency key, a time of its own or an id of the caller's make it look closer
+local pending, schedule, active, dead, meta, start_by = unpack(KEYS, 1, 6)
+local FIELDS = 8
+local count = #ARGV / FIELDS
+-- block: chunked
+-- Lua hands a call a few thousand values at the most.
+local function chunked(command, key, values)
+  for first = 1, #values, 1000 do
+    redis.call(command, key, unpack(values, first, math.min(first + 999, #values)))
+  end
+end
+-- end: chunked
+
+local now
+local function clock()
+  if not now then
+    local t = redis.call('TIME')
+    now = t[1] * 1000 + math.floor(t[2] / 1000)
+  end
+  return now
+end
+
+-- One look tells the plain case: no such row, no settings, and nowhere that an id could stand without its row.
+local looked, chosen = {meta}, false
+for i = 1, count do
+  looked[i + 1] = KEYS[6 + i]
+  chosen = chosen or ARGV[i * FIELDS] == '1'
+end
+if chosen then
+  for _, set in ipairs({active, schedule, dead}) do looked[#looked + 1] = set end
+end
+local plain = redis.call('EXISTS', unpack(looked)) == 0
+local room = math.huge
+if not plain then
+  local cap = tonumber(redis.call('HGET', meta, 'maxPending') or 0)
+  if cap > 0 then room = cap - redis.call('ZCARD', pending) end
+end
+
+local replies, seen, now_pending, now_scheduled, expiring, strays = {}, {}, {}, {}, {}, {}
+local next_key = 6 + count
+
+local function enqueue(i)
+  local at = (i - 1) * FIELDS
+  local id, payload, ttl = ARGV[at + 1], ARGV[at + 2], ARGV[at + 7]
+  local row, key = KEYS[6 + i], nil
+  if ttl ~= '' then
+    next_key = next_key + 1
+    key = KEYS[next_key]
+  end
+  if string.sub(id, 1, 3) ~= 'JOB' then return 'EMQKIND', id end
+  local first = key and redis.call('GET', key)
+  if first then return 'duplicate', first end
+  local known = seen[id]
+  if not plain and not known then
+    local fields = redis.call('HKEYS', row)
+    for _, field in ipairs(fields) do
+      if field == 'payload' then known = true end
+    end
+    -- What is left of a ghost must not lend its counter to the new job.
+    if #fields > 0 and not known then redis.call('DEL', row) end
+  end
+  if known then
+    if key then redis.call('SET', key, id, 'PX', ttl) end
+    return 'duplicate', id
+  end
+  if room <= 0 then return 'EMQFULL', id end
+
+  seen[id] = true
+  local due
+  local delay = tonumber(ARGV[at + 3])
+  local run_at = tonumber(ARGV[at + 4])
+  if delay and delay > 0 then due = clock() + delay end
+  if run_at and run_at > clock() then due = run_at end
+  local state = due and 'scheduled' or 'pending'
+  local fields = {'state', state, 'attempts', '0', 'payload', payload}
+  if ARGV[at + 5] ~= '' then
+    fields[#fields + 1] = 'start_by'
+    fields[#fields + 1] = ARGV[at + 5]
+    expiring[#expiring + 1] = ARGV[at + 5]
+    expiring[#expiring + 1] = id
+  end
+  if ARGV[at + 6] ~= '' then
+    fields[#fields + 1] = 'max_attempts'
+    fields[#fields + 1] = ARGV[at + 6]
+  end
+  redis.call('HSET', row, unpack(fields))
+  if key then redis.call('SET', key, id, 'PX', ttl) end
+  -- An id that the caller chose may stand in a set without its row: it must not stand in two.
+  if not plain and ARGV[at + 8] == '1' then strays[#strays + 1] = id end
+  if due then
+    now_scheduled[#now_scheduled + 1] = due
+    now_scheduled[#now_scheduled + 1] = id
+    return 'scheduled', id
+  end
+  room = room - 1
+  now_pending[#now_pending + 1] = 0
+  now_pending[#now_pending + 1] = id
+  return 'enqueued', id
+end
+
+for i = 1, count do
+  replies[i * 2 - 1], replies[i * 2] = enqueue(i)
+end
+for _, set in ipairs({active, schedule, dead, pending}) do chunked('ZREM', set, strays) end
+chunked('ZADD', pending, now_pending)
+chunked('ZADD', schedule, now_scheduled)
+chunked('ZADD', start_by, expiring)
+return replies

@@ -1,0 +1,18 @@
+-- remove: deletes a job from any state, unless a live lease holds it.
+-- MOVE: pending | scheduled | dead -> none; active -> none once the lease has lapsed
+-- KEYS: emq:{q}:active emq:{q}:pending emq:{q}:schedule emq:{q}:dead emq:{q}:job:<id> emq:{q}:start-by
+-- ARGV: id
+-- REPLIES: 1 = removed; 0 = gone; EMQLOCK job is held by a live lease
+-- REPEATABLE: yes, a repeat answers 0
+-- COST: 9 commands (HEXISTS, ZSCORE, TIME, ZREM five times, DEL)
+local existed = redis.call('HEXISTS', KEYS[5], 'payload')
+local deadline = redis.call('ZSCORE', KEYS[1], ARGV[1])
+if existed == 1 and deadline then
+  local t = redis.call('TIME')
+  if tonumber(deadline) > t[1] * 1000 + math.floor(t[2] / 1000) then
+    return redis.error_reply('EMQLOCK job is held by a live lease')
+  end
+end
+for _, set in ipairs({KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[6]}) do redis.call('ZREM', set, ARGV[1]) end
+redis.call('DEL', KEYS[5])
+return existed
