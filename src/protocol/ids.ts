@@ -107,15 +107,16 @@ const platformRandom = (): number => (crypto.getRandomValues(new Uint16Array(1))
 export const createMinter = (options: { now?: () => number; random?: () => number } = {}): Minter => {
   const { now = Date.now, random = platformRandom } = options
   let node: number | undefined
+  /** The millisecond of the last id, and that id's number in it. */
   let ms = -1
   let sequence = 0
 
   return {
     mint() {
       node ??= Math.floor(random() * NODES)
-      const clock = Math.floor(now()) - SNOWFLAKE_EPOCH_MS
-      if (clock > ms || ms < 0) {
-        ms = Math.max(clock, 0)
+      const clockMs = Math.max(Math.floor(now()) - SNOWFLAKE_EPOCH_MS, 0)
+      if (clockMs > ms) {
+        ms = clockMs
         sequence = 0
       } else if (sequence < MAX_SEQUENCE) {
         sequence += 1

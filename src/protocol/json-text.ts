@@ -177,10 +177,10 @@ const scan = (text: string): Scan => {
           const key = unquote(text.slice(at, end))
           container.member = key
           container.awaitsKey = false
-          if (container.keys?.has(key)) find('the key is given twice')
+          if (container.keys?.has(key)) find('A key is given twice.')
           container.keys = (container.keys ?? new Set()).add(key)
         }
-        if (!isWellFormed) find('half a surrogate pair is no text')
+        if (!isWellFormed) find('A text holds half of a surrogate pair.')
         at = end
         continue
       }
@@ -232,18 +232,18 @@ const jobCountOf = (value: unknown): number | undefined => {
  * // { ok: true, value: { payload: 1 }, payloadText: '1.0' }
  */
 export const readJson = (bytes: Uint8Array): JsonReading => {
-  if (bytes.length === 0) return { ok: false, message: 'the body is empty' }
+  if (bytes.length === 0) return { ok: false, message: 'The body is empty.' }
   const text = toUtf8(bytes)
-  if (text === undefined) return { ok: false, message: 'the body is not UTF-8' }
-  if (text.startsWith('\ufeff')) return { ok: false, message: 'the body begins with a byte order mark' }
+  if (text === undefined) return { ok: false, message: 'The body is not UTF-8.' }
+  if (text.startsWith('\ufeff')) return { ok: false, message: 'The body begins with a byte order mark.' }
 
   const scanned = scan(text)
   if (scanned.isTooDeep) {
-    return { ok: false, message: `the body is nested deeper than ${MAX_NESTING} levels` }
+    return { ok: false, message: `The body is nested deeper than ${MAX_NESTING} levels.` }
   }
   const parsed = parseJson(text)
   // The engine's own message quotes the body: it stays here.
-  if (parsed === undefined) return { ok: false, message: 'the body is not JSON' }
+  if (parsed === undefined) return { ok: false, message: 'The body is not JSON.' }
   if (scanned.finding) return { ok: false, ...scanned.finding }
 
   const { value } = parsed

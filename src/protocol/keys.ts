@@ -1,5 +1,5 @@
 /**
- * The names: which texts are queues, patterns, idempotency keys and claim ids, and under which Redis key
+ * The names: which texts are queues, patterns, idempotency keys, claim ids and wire versions, and under which Redis key
  * everything is kept. The only place that knows either.
  *
  * A queue name never holds a brace or a colon, so no name can reach another queue's keys, and the hash tag
@@ -11,6 +11,8 @@ const QUEUE_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/
 const QUEUE_PREFIX = /^(?:[A-Za-z0-9][A-Za-z0-9._-]{0,127})?\*$/
 const IDEMPOTENCY_KEY = /^[A-Za-z0-9._:-]{1,255}$/
 const CLAIM_ID = /^[A-Za-z0-9._:-]{1,128}$/
+const WIRE_VERSION = /^[A-Za-z0-9._:+-]{0,127}[A-Za-z0-9]$/
+const WIRE_PREFIX = /^[A-Za-z0-9._:+-]{1,127}[.*]$/
 
 /** Whether a text is the name of a queue. `emq` is none: `{emq}` is the slot of the keys of no queue. */
 export const isQueueName = (text: string): boolean => QUEUE_NAME.test(text) && text !== 'emq'
@@ -27,6 +29,21 @@ export const isIdempotencyKey = (text: string): boolean => IDEMPOTENCY_KEY.test(
 
 /** Whether a text may name a batch claim, so that it can be repeated. */
 export const isClaimId = (text: string): boolean => CLAIM_ID.test(text)
+
+/** Whether a text may be a wire version, the value of `{emq}:version`: `echomq:3.0.0`. */
+export const isWireVersion = (text: string): boolean => WIRE_VERSION.test(text)
+
+/**
+ * Whether a text is a pattern of wire versions: an exact version, or a prefix, which ends in a dot (`echomq:3.`,
+ * as no version does) or in `*` (`echomq:3*`).
+ */
+export const isWirePattern = (text: string): boolean => isWireVersion(text) || WIRE_PREFIX.test(text)
+
+/** Whether a wire version falls under a pattern. */
+export const wireMatches = (pattern: string, version: string): boolean => {
+  if (pattern.endsWith('*')) return version.startsWith(pattern.slice(0, -1))
+  return pattern.endsWith('.') ? version.startsWith(pattern) : version === pattern
+}
 
 /** The Redis keys of one queue. */
 export type Keyspace = {
