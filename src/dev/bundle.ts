@@ -88,11 +88,14 @@ function contractOf(name: string, source: string): ScriptContract {
     if (text === undefined) throw new Error(`lua/${name}.lua has no ${field} in its header`)
     return text
   }
-  const each = [read('KEYS EACH'), read('KEYS EACH WITH AN IDEMPOTENCY KEY')].filter((key) => key !== undefined)
+  const each = [read('KEYS EACH'), read('KEYS EACH WITH AN IDEMPOTENCY KEY')].filter(
+    (key) => key !== undefined,
+  )
   const optional = read('OPTIONAL KEYS')
   const args = read('ARGV')
   const argsEach = read('ARGV EACH')
-  if (args === undefined && argsEach === undefined) throw new Error(`lua/${name}.lua has no ARGV in its header`)
+  if (args === undefined && argsEach === undefined)
+    throw new Error(`lua/${name}.lua has no ARGV in its header`)
   return {
     name,
     file: `${name}.lua`,
@@ -135,7 +138,9 @@ export function readBundle(): { manifest: Manifest; manifestText: string; regist
     .filter((file) => file.endsWith('.lua'))
     .map((file) => file.slice(0, -'.lua'.length))
     .sort()
-  const sources = new Map(names.map((name) => [name, readFileSync(new URL(`${name}.lua`, luaFolder), 'utf8')]))
+  const sources = new Map(
+    names.map((name) => [name, readFileSync(new URL(`${name}.lua`, luaFolder), 'utf8')]),
+  )
   checkBlocks(sources)
   const contracts = new Map([...sources].map(([name, source]) => [name, contractOf(name, source)]))
   if (contracts.get('claim')?.sha1 !== CLAIM_SHA1)
@@ -174,7 +179,9 @@ function main(check: boolean): void {
   ] as const) {
     if (!check) writeFileSync(file, text)
     else if (readFileSync(file, 'utf8') !== text) {
-      console.error(`${fileURLToPath(file)} is not what lua/ says: run \`npm run bundle\` and commit the result`)
+      console.error(
+        `${fileURLToPath(file)} is not what lua/ says: run \`npm run bundle\` and commit the result`,
+      )
       process.exitCode = 1
     }
   }

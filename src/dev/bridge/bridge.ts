@@ -1,0 +1,95 @@
+/**
+ * The REST bridge: stands for Upstash in front of a Redis of our own, on 127.0.0.1.
+ *
+ * For development and tests only. The Worker and the client never import it; they speak HTTP to it as they do to
+ * the service.
+ */
+
+import type { Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { type HttpBindings, serve } from '@hono/node-server'
+import { Hono } from 'hono'
+import { LOCALHOST } from '../ports.ts'
+import { connectResp, type Resp } from '../resp.ts'
+import { createApi, type Tokens } from './api.ts'
+import { createExecutor, type Replica } from './execute.ts'
+import { type CommandTable, parseCommandTable } from './policy.ts'
+import { createTestMode, type TestMode } from './test-mode.ts'
+
+export type BridgeOptions = Tokens & {
+  readonly redisUrl: string
+  /** Default: a free one. */
+  readonly port?: number
+  /** The largest command, and the largest reply to one, in bytes. Default: 10 MiB, as on the service. */
+  readonly maxRequestBytes?: number
+  readonly testMode?: boolean
+}
+
+export type Bridge = {
+  readonly url: string
+  readonly port: number
+  readonly token: string
+  /** Closes every connection. May be called more than once. */
+  stop(): Promise<void>
+}
+
+export type TestBridge = Bridge & TestMode
+
+const MAX_REQUEST_BYTES = 10 * 1024 * 1024
+
+/**
+ * Connects to Redis and listens.
+ *
+ * @throws {RedisUnreachable} when Redis does not answer now. Later it may go and come back.
+ *
+ * @example
+ *   const bridge = await createBridge({ redisUrl: redis.url, token: 'secret' })
+ *   await fetch(`${bridge.url}/set/greeting/hello`, { headers: { authorization: 'Bearer secret' } })
+ */
+export function createBridge(options: BridgeOptions & { readonly testMode: true }): Promise<TestBridge>
+export function createBridge(options: BridgeOptions): Promise<Bridge>
+export async function createBridge(options: BridgeOptions): Promise<Bridge | TestBridge> {
+  const { redisUrl, token, readOnlyToken, maxRequestBytes = MAX_REQUEST_BYTES } = options
+  const primary = await connectResp(redisUrl)
+  const table = await readCommandTable(primary)
+  let replica: () => Replica | undefined = () => undefined
+  const executor = createExecutor({ primary, table, maxRequestBytes, replica: () => replica() })
+
+  const app = new Hono<{ Bindings: HttpBindings }>()
+  const testMode = options.testMode
+    ? await createTestMode({ redisUrl, primary, token, version: executor.version })
+    : undefined
+  if (testMode !== undefined) {
+    replica = testMode.replica
+    app.route('/', testMode.app)
+  }
+  app.route('/', createApi(executor, { token, readOnlyToken }))
+
+  const server = await listen(app, options.port ?? 0)
+  const { port } = server.address() as AddressInfo
+
+  async function stop(): Promise<void> {
+    const closed = new Promise<void>((resolve) => server.close(() => resolve()))
+    server.closeAllConnections()
+    await closed
+    testMode?.close()
+    primary.close()
+  }
+  const bridge = { url: `http://${LOCALHOST}:${port}`, port, token, stop }
+  return testMode === undefined ? bridge : { ...testMode, ...bridge }
+}
+
+async function readCommandTable(resp: Resp): Promise<CommandTable> {
+  const [reply = null] = await resp.run([{ name: 'COMMAND', args: [] }])
+  return parseCommandTable(reply)
+}
+
+function listen(app: Hono<{ Bindings: HttpBindings }>, port: number): Promise<Server> {
+  return new Promise((resolve, reject) => {
+    const options = { fetch: app.fetch, hostname: LOCALHOST, port, overrideGlobalObjects: false }
+    const server = serve(options, () => resolve(server)) as Server
+    // Never the first to hang up: a client that reuses a connection would meet the moment we close it.
+    server.keepAliveTimeout = 0
+    server.once('error', reject)
+  })
+}

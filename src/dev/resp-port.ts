@@ -1,0 +1,46 @@
+/**
+ * The Redis port over plain RESP: the queue without HTTP in between.
+ *
+ * For the tests and the bench. It shows that the scripts do not depend on the transport; it is never part of the
+ * Worker, which has no TCP.
+ */
+
+import { type Command, RedisError, type RedisPort, type Reply, UpstreamError } from '../queue/redis.ts'
+import { connectResp, RespError, RespInteger, type RespReply } from './resp.ts'
+
+export type RespPort = RedisPort & { close(): void }
+
+/**
+ * Connects to Redis.
+ *
+ * @example
+ *   const port = await createRespPort('redis://127.0.0.1:6379')
+ *   const [reply] = await port.send([['PING']])
+ */
+export async function createRespPort(redisUrl: string): Promise<RespPort> {
+  const resp = await connectResp(redisUrl)
+  return {
+    async send(commands) {
+      let replies: readonly RespReply[]
+      try {
+        replies = await resp.run(commands.map(toRespCommand))
+      } catch (cause) {
+        throw new UpstreamError('Redis did not answer.', { cause })
+      }
+      return replies.map(toPortReply)
+    },
+    close: () => resp.close(),
+  }
+}
+
+function toRespCommand([name, ...args]: Command) {
+  return { name: String(name), args: args.map(String) }
+}
+
+function toPortReply(reply: RespReply): Reply {
+  if (reply instanceof RespInteger) return Number(reply.digits)
+  if (reply instanceof RespError) return new RedisError(reply.text)
+  if (reply === null) return null
+  if (Buffer.isBuffer(reply)) return new Uint8Array(reply.buffer, reply.byteOffset, reply.byteLength)
+  return reply.map(toPortReply)
+}

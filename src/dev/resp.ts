@@ -1,0 +1,107 @@
+/**
+ * One plain connection to Redis (RESP2), for the tools of this folder.
+ *
+ * Commands go out in the order of the calls, those of one call next to each other; nothing is ever sent twice,
+ * and nothing waits for a connection: while Redis is away every call fails at once, and calls work again soon
+ * after it is back. Bytes are given back as they are, integers as their digits.
+ */
+
+import { Redis, ReplyError } from 'ioredis'
+
+export type RespCommand = { readonly name: string; readonly args: readonly (string | Buffer)[] }
+
+/** An integer, as Redis wrote it: it may be larger than a JavaScript number is exact. */
+export class RespInteger {
+  readonly digits: string
+  constructor(digits: string) {
+    this.digits = digits
+  }
+}
+
+/** An error that Redis answered. */
+export class RespError {
+  readonly text: string
+  constructor(text: string) {
+    this.text = text
+  }
+}
+
+export type RespReply = Buffer | RespInteger | RespError | null | readonly RespReply[]
+
+/** Redis could not be reached, or the connection broke before the answer: the commands may or may not have run. */
+export class RedisUnreachable extends Error {
+  override readonly name = 'RedisUnreachable'
+}
+
+export type Resp = {
+  /**
+   * Sends the commands in one write and answers their replies in order.
+   *
+   * @throws {RedisUnreachable}
+   */
+  run(commands: readonly RespCommand[]): Promise<readonly RespReply[]>
+  /** This end of the connection, as `host:port`: what Redis calls it in MONITOR. It changes with every reconnect. */
+  address(): string | undefined
+  close(): void
+}
+
+const CONNECT_TIMEOUT_MS = 2_000
+const RECONNECT_AFTER_MS = 50
+
+/**
+ * Connects.
+ *
+ * @throws {RedisUnreachable} when there is no Redis behind the URL now.
+ */
+export async function connectResp(redisUrl: string): Promise<Resp> {
+  const redis = new Redis(redisUrl, {
+    protocol: 2,
+    lazyConnect: true,
+    connectTimeout: CONNECT_TIMEOUT_MS,
+    retryStrategy: () => RECONNECT_AFTER_MS,
+    // Together: fail now instead of later, and never send a command again after the connection broke.
+    enableOfflineQueue: false,
+    autoResendUnfulfilledCommands: false,
+    maxRetriesPerRequest: 0,
+    // Together: send nothing but what the caller sends.
+    enableReadyCheck: false,
+    disableClientInfo: true,
+    stringNumbers: true,
+  })
+  // Every call reports its own failure; without a listener ioredis prints each reconnect.
+  redis.on('error', () => {})
+
+  try {
+    await redis.connect()
+  } catch (cause) {
+    redis.disconnect()
+    throw new RedisUnreachable('Redis cannot be reached.', { cause })
+  }
+
+  async function runOne({ name, args }: RespCommand): Promise<RespReply> {
+    try {
+      return toReply(await redis.callBuffer(name, [...args]))
+    } catch (error) {
+      if (error instanceof Error && error instanceof ReplyError) return new RespError(error.message)
+      throw new RedisUnreachable('Redis did not answer.', { cause: error })
+    }
+  }
+
+  return {
+    run: (commands) => Promise.all(commands.map(runOne)),
+    address() {
+      const { stream } = redis
+      return stream?.localPort === undefined ? undefined : `${stream.localAddress}:${stream.localPort}`
+    },
+    close: () => redis.disconnect(),
+  }
+}
+
+function toReply(value: unknown): RespReply {
+  if (value === null || Buffer.isBuffer(value)) return value
+  // With `stringNumbers` every string in a reply of buffers is an integer.
+  if (typeof value === 'string') return new RespInteger(value)
+  if (Array.isArray(value)) return value.map(toReply)
+  if (value instanceof Error) return new RespError(value.message)
+  throw new TypeError('Redis answered a reply of a kind that RESP2 does not have.')
+}
