@@ -1,0 +1,441 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { isJsonText, MAX_NESTING, payloadMembers, readJson, toUtf8 } from '../../src/protocol/json-text.ts'
+
+const bytesOf = (text: string) => new TextEncoder().encode(text)
+const read = (text: string) => readJson(bytesOf(text))
+const refusal = (text: string) => {
+  const reading = read(text)
+  return reading.ok ? undefined : [reading.message, reading.path]
+}
+const payloadTextOf = (text: string) => {
+  const reading = read(text)
+  return reading.ok ? reading.payloadText : reading.message
+}
+
+const DUPLICATE = 'A key is given twice.'
+const HALF = 'A text holds half of a surrogate pair.'
+
+// Random documents, as source text: JSON.stringify would write none of the spellings that matter here.
+
+const space = fc.string({ unit: fc.constantFrom(' ', '\n', '\t', '\r'), maxLength: 2 })
+const integer = fc.oneof(fc.constantFrom('0', '-0', '9007199254740993'), fc.bigInt().map(String))
+const number = fc
+  .tuple(integer, fc.constantFrom('', '.0', '.10', '.000'), fc.constantFrom('', 'e3', 'E+0', 'e-07', 'e400'))
+  .map((parts) => parts.join(''))
+
+/** A character in one of the ways to write it. */
+const character = fc
+  .tuple(fc.string({ unit: 'grapheme', minLength: 1, maxLength: 1 }), fc.nat(2))
+  .map(([text, style]) => {
+    const escaped = [...text].flatMap((point) =>
+      Array.from({ length: point.length }, (_, at) => point.charCodeAt(at).toString(16).padStart(4, '0')),
+    )
+    if (style === 0) return escaped.map((hex) => `\\u${hex}`).join('')
+    if (style === 1) return escaped.map((hex) => `\\u${hex.toUpperCase()}`).join('')
+    return JSON.stringify(text).slice(1, -1)
+  })
+const string = fc
+  .array(
+    fc.oneof(
+      { weight: 3, arbitrary: character },
+      fc.constantFrom('\\/', '\\\\', '\\"', '\\n', '{', ',', ':', ']', '\u2028'),
+    ),
+    { maxLength: 6 },
+  )
+  .map((parts) => `"${parts.join('')}"`)
+const keyText = fc.oneof(string, fc.constantFrom('"payload"', '"jobs"', '"__proto__"', '"pay\\u006coad"'))
+
+const decode = (token: string) => JSON.parse(token) as string
+
+const object = (value: fc.Arbitrary<string>) =>
+  fc
+    .tuple(
+      fc.uniqueArray(fc.tuple(keyText, value, space, space), {
+        maxLength: 5,
+        selector: ([key]) => decode(key),
+      }),
+      space,
+    )
+    .map(([members, blank]) => {
+      const texts = members.map(
+        ([key, text, before, after]) => `${before}${key}${after}:${before}${text}${after}`,
+      )
+      return `{${blank}${texts.join(',')}}`
+    })
+const array = (value: fc.Arbitrary<string>) =>
+  fc
+    .tuple(fc.array(fc.tuple(space, value, space), { maxLength: 5 }), space)
+    .map(([elements, blank]) => `[${blank}${elements.map((parts) => parts.join('')).join(',')}]`)
+
+const { value } = fc.letrec<{ value: string }>((tie) => ({
+  value: fc.oneof(
+    { maxDepth: 4 },
+    fc.oneof(number, string, fc.constantFrom('true', 'false', 'null')),
+    object(tie('value')),
+    array(tie('value')),
+  ),
+}))
+
+/** An object with a payload at a random place among other members. */
+const withPayload = fc
+  .record({
+    payload: fc.option(value, { nil: undefined }),
+    key: fc.constantFrom('"payload"', '"pay\\u006coad"', '"\\u0070ayload"'),
+    others: fc.uniqueArray(fc.tuple(string, value), { maxLength: 3, selector: ([key]) => decode(key) }),
+    at: fc.nat(3),
+    spaces: fc.tuple(space, space, space, space),
+  })
+  .filter(({ others }) => others.every(([key]) => !['payload', 'jobs'].includes(decode(key))))
+  .map(({ payload, key, others, at, spaces: [a, b, c, d] }) => {
+    const members = others.map(([name, text]) => `${name}:${text}`)
+    if (payload !== undefined) members.splice(at, 0, `${key}${b}:${c}${payload}${d}`)
+    return { payload, text: `${a}{${a}${members.join(`${b},${c}`)}}${d}` }
+  })
+
+describe('a body', () => {
+  it('gives the payload as the exact slice of its source', () => {
+    fc.assert(
+      fc.property(withPayload, ({ payload, text }) => {
+        const reading = read(text)
+        expect(reading).toMatchObject({ ok: true, value: JSON.parse(text) })
+        expect(reading.ok && reading.payloadText).toBe(payload)
+        expect(reading).not.toHaveProperty('jobPayloadTexts')
+      }),
+      { numRuns: 500 },
+    )
+  })
+
+  it('gives the payload of each job of a list', () => {
+    fc.assert(
+      fc.property(fc.array(withPayload, { maxLength: 6 }), space, (jobs, blank) => {
+        const reading = read(`{"jobs"${blank}:[${jobs.map((job) => job.text).join(`${blank},`)}${blank}]}`)
+        expect(reading.ok && reading.jobPayloadTexts).toEqual(jobs.map((job) => job.payload))
+        expect(reading).not.toHaveProperty('payloadText')
+      }),
+    )
+  })
+
+  it('takes any JSON, and its value is what JSON.parse says', () => {
+    fc.assert(
+      fc.property(value, (text) => {
+        expect(read(text)).toMatchObject({ ok: true, value: JSON.parse(text) })
+      }),
+      { numRuns: 500 },
+    )
+  })
+
+  it('is never read out of what is not JSON, and is never thrown at', () => {
+    const broken = fc
+      .tuple(
+        fc.oneof(
+          value,
+          withPayload.map(({ text }) => text),
+        ),
+        fc.nat(),
+        fc.nat(1),
+        fc.string({ maxLength: 2 }),
+      )
+      .map(([text, at, cut, insert]) => {
+        const place = at % (text.length + 1)
+        return text.slice(0, place) + insert + text.slice(place + cut)
+      })
+    fc.assert(
+      fc.property(broken, (text) => {
+        const wellFormed = text.toWellFormed()
+        const isJson = ['read', DUPLICATE, HALF].includes(refusal(wellFormed)?.[0] ?? 'read')
+        expect(isJson).toBe(isJsonText(wellFormed))
+      }),
+      {
+        numRuns: 500,
+        examples: [['"\\'], ['"\\u'], ['"\\ud800'], ['{"a\\x":1'], ['}'], [','], [':'], ['{"a"']],
+      },
+    )
+  })
+
+  it('keeps the digits of numbers (fault 18)', () => {
+    expect(payloadTextOf('{"payload":{"n":9007199254740993,"f":1.0,"e":1e400}}')).toBe(
+      '{"n":9007199254740993,"f":1.0,"e":1e400}',
+    )
+    for (const text of ['-0', '0.10', '1E5', '123456789012345678901234567890']) {
+      expect(payloadTextOf(`{"payload": ${text} }`)).toBe(text)
+    }
+  })
+
+  it('keeps empty arrays, nulls and the order of keys (fault 19)', () => {
+    const payload = '{"a":[],"o":{},"n":null,"s":[1,null,2],"2":0,"1":0}'
+    expect(payloadTextOf(`{"payload":${payload}}`)).toBe(payload)
+  })
+
+  it('keeps every text that is one, and refuses halves of pairs (fault 21)', () => {
+    for (const text of [
+      '"😀"',
+      '"\\ud83e\\udef6"',
+      '"\\uD83E\\uDEF6"',
+      '"\\u0000"',
+      '"\\u2028"',
+      '"\u2028"',
+      '"\\\\ud800"',
+    ]) {
+      expect(payloadTextOf(`{"payload":${text}}`)).toBe(text)
+    }
+    for (const text of [
+      '"\\ud800"',
+      '"\\uDFFF"',
+      '"\\udef6\\ud83e"',
+      '"\\ud83e\\ud83e\\udef6"',
+      '"\\ud83e\\udef6\\udef6"',
+      '"\\ud83ex\\udef6"',
+      '"\\ud83e\\n"',
+      '"\\\\\\ud800"',
+    ]) {
+      expect(refusal(`{"payload":${text}}`), text).toEqual([HALF, 'payload'])
+      expect(refusal(`{"payload":[{"a":${text}}]}`), text).toEqual([HALF, 'payload'])
+      expect(refusal(`{"payload":{${text}:1}}`), text).toEqual([HALF, 'payload'])
+      expect(refusal(`{"id":${text}}`), text).toEqual([HALF, 'id'])
+    }
+  })
+
+  it('agrees with the language on what is half a pair', () => {
+    const units = fc.array(
+      fc.constantFrom('\\ud83e', '\\udef6', '\\uDBFF', '\\u0041', 'x', '😀', '\\\\', '\\n'),
+    )
+    fc.assert(
+      fc.property(units, (parts) => {
+        const token = `"${parts.join('')}"`
+        expect(read(token).ok).toBe(decode(token).isWellFormed())
+      }),
+      { numRuns: 500 },
+    )
+  })
+
+  it('refuses bytes that are not UTF-8', () => {
+    for (const bytes of [[0xff], [0xc0, 0x80], [0xed, 0xa0, 0x80], [0xf4, 0x90, 0x80, 0x80], [0xe2, 0x82]]) {
+      const body = Uint8Array.from([0x22, ...bytes, 0x22])
+      expect(readJson(body)).toEqual({ ok: false, message: 'The body is not UTF-8.' })
+    }
+  })
+
+  it.each([
+    ['', 'The body is empty.'],
+    ['{', 'The body is not JSON.'],
+    ['{"payload":1}garbage', 'The body is not JSON.'],
+    ['{"payload":1,}', 'The body is not JSON.'],
+    ['{"payload":01}', 'The body is not JSON.'],
+    ["{'payload':1}", 'The body is not JSON.'],
+    ['{"payload":1}//', 'The body is not JSON.'],
+    ['{"payload":NaN}', 'The body is not JSON.'],
+    ['{"a":1,"a":1', 'The body is not JSON.'],
+    [' ', 'The body is not JSON.'],
+    ['\u00a01', 'The body is not JSON.'],
+    ['\ufeff{}', 'The body begins with a byte order mark.'],
+  ])('is refused as %j (fault 39)', (text, message) => {
+    expect(read(text)).toEqual({ ok: false, message })
+  })
+
+  it('has no payload where it is no object (fault 39)', () => {
+    for (const text of ['null', '[]', '"x"', '5', '[{"payload":1}]', '"{\\"payload\\":1}"']) {
+      expect(read(text)).toEqual({ ok: true, value: JSON.parse(text) })
+    }
+  })
+
+  it('takes a payload from the top and from jobs only', () => {
+    expect(read('{"items":[{"payload":1}],"x":{"payload":2}}')).not.toHaveProperty('payloadText')
+    expect(read('{"jobs":{"payload":1}}')).not.toHaveProperty('jobPayloadTexts')
+    expect(
+      read('{"jobs":[[{"payload":1}],{"x":{"payload":2}},7,{"payload":[{"payload":3}]}]}'),
+    ).toMatchObject({
+      jobPayloadTexts: [undefined, undefined, undefined, '[{"payload":3}]'],
+    })
+    expect(payloadTextOf('{"payload":{"payload":{"payload":1},"jobs":[{"payload":2}]}}')).toBe(
+      '{"payload":{"payload":1},"jobs":[{"payload":2}]}',
+    )
+  })
+})
+
+describe('a key given twice', () => {
+  it.each([
+    ['{"payload":1,"payload":1}', 'payload'],
+    ['{"payload":1,"pay\\u006coad":2}', 'payload'],
+    ['{"a":1,"\\u0061":1}', 'a'],
+    ['{"payload":{"a":1,"a":2}}', 'payload'],
+    ['{"payload":[[{"a":[],"b":{},"a":2}]]}', 'payload'],
+    ['{"jobs":[{},{"payload":{"a":1,"a":1}}]}', 'jobs.1.payload'],
+    ['{"jobs":[{},{},{"id":"x","id":"y"}]}', 'jobs.2.id'],
+    ['{"payload":{"__proto__":1,"__proto__":2}}', 'payload'],
+    ['{"payload":{"":1,"":2}}', 'payload'],
+    ['{"claim":{"limit":1,"limit":1}}', 'claim.limit'],
+    ['[{"a":1,"a":1}]', '0.a'],
+    ['{"not a name":{"a":1,"a":1}}', undefined],
+    ['{"":1,"":1}', undefined],
+  ])('is refused: %s', (text, path) => {
+    expect(refusal(text)).toEqual([DUPLICATE, path])
+  })
+
+  it('is found wherever it stands', () => {
+    const holed = fc.letrec<{ doc: string }>((tie) => ({
+      doc: fc.oneof(
+        { maxDepth: 6, withCrossShrink: true },
+        fc.constant('{"k":1,"\\u006b":2}'),
+        fc.tuple(value, tie('doc'), value).map((parts) => `[${parts.join(',')}]`),
+        fc.tuple(value, tie('doc')).map(([before, doc]) => `{"x":${before},"y" : ${doc},"z":0}`),
+      ),
+    })).doc
+    fc.assert(
+      fc.property(holed, (text) => {
+        expect(refusal(text)?.[0]).toBe(DUPLICATE)
+      }),
+    )
+  })
+
+  it('is none in two objects, nor in another case or normal form', () => {
+    for (const text of [
+      '[{"a":1},{"a":1}]',
+      '{"a":{"a":{"a":1}}}',
+      '{"a":1,"A":1}',
+      '{"é":1,"e\u0301":1}',
+      '{"a":"a"}',
+    ]) {
+      expect(refusal(text), text).toBeUndefined()
+    }
+  })
+})
+
+describe('a key named __proto__', () => {
+  it('is an own member like any other, and changes no prototype', () => {
+    const reading = read('{"__proto__":{"payload":1,"polluted":true},"constructor":{"prototype":{}}}')
+    expect(reading).not.toHaveProperty('payloadText')
+    if (!reading.ok) throw new Error(reading.message)
+    expect(Object.keys(reading.value as object)).toEqual(['__proto__', 'constructor'])
+    expect(Object.getPrototypeOf(reading.value)).toBe(Object.prototype)
+    expect('polluted' in {}).toBe(false)
+  })
+
+  it('stays in a payload', () => {
+    expect(payloadTextOf('{"payload":{"__proto__":{"a":1}}}')).toBe('{"__proto__":{"a":1}}')
+  })
+})
+
+describe('nesting', () => {
+  const nested = (levels: number) => '['.repeat(levels) + ']'.repeat(levels)
+
+  it('is taken to the limit and refused beyond it', () => {
+    expect(payloadTextOf(`{"payload":${nested(MAX_NESTING - 1)}}`)).toBe(nested(MAX_NESTING - 1))
+    expect(refusal(`{"payload":${nested(MAX_NESTING)}}`)?.[0]).toMatch(/nested deeper than 512/)
+    expect(refusal(`{"a":`.repeat(MAX_NESTING + 1))?.[0]).toMatch(/nested deeper/)
+  })
+
+  it('counts levels, not brackets: not in texts, not side by side', () => {
+    expect(refusal(`["${'['.repeat(2000)}"]`)).toBeUndefined()
+    expect(refusal(`[${'[],'.repeat(2000)}0]`)).toBeUndefined()
+  })
+
+  it('is refused before it costs anything', () => {
+    expect(refusal('['.repeat(5 * 1024 * 1024))?.[0]).toMatch(/nested deeper/)
+  })
+})
+
+describe('a large body', () => {
+  const SIZE = 5 * 1024 * 1024
+
+  // The bound is generous: what it excludes is work that grows with the square of the size.
+  it.each([
+    ['spaces', `0${' '.repeat(SIZE)}`],
+    ['escapes', `"${'\\n'.repeat(SIZE / 2)}"`],
+    ['escaped pairs', `"${'\\ud83e\\udef6'.repeat(SIZE / 12)}"`],
+    ['quotes', `"${'\\"'.repeat(SIZE / 2)}"`],
+    ['numbers', `[${'1,'.repeat(SIZE / 2)}0]`],
+    ['keys', `{${Array.from({ length: SIZE / 12 }, (_, at) => `"k${at}":1`).join()}}`],
+  ])('of %s is read in one walk', (_, payload) => {
+    const body = bytesOf(`{"payload":${payload}}`)
+    const startedAt = performance.now()
+    const reading = readJson(body)
+    expect(performance.now() - startedAt).toBeLessThan(5000)
+    expect(reading.ok && reading.payloadText).toBe(payload.trim())
+  })
+})
+
+describe('stored bytes', () => {
+  const answer = (bytes: Uint8Array, as: 'json' | 'text' = 'json') =>
+    JSON.parse(`{${payloadMembers(bytes, as)}}`) as Record<string, unknown>
+
+  it('that are JSON travel as they are', () => {
+    fc.assert(
+      fc.property(value, space, space, (text, before, after) => {
+        const stored = before + text + after
+        expect(payloadMembers(bytesOf(stored), 'json')).toBe(`"payload":${stored}`)
+        expect(answer(bytesOf(stored))).toEqual({ payload: JSON.parse(text) })
+        expect(answer(bytesOf(stored), 'text')).toEqual({ text: stored })
+      }),
+    )
+  })
+
+  it('that another client wrote need not pass for a request', () => {
+    for (const stored of [
+      '{"a":1,"a":2}',
+      '"\\ud800"',
+      '"\u2028"',
+      '[\n1\n]\n',
+      '['.repeat(2000) + ']'.repeat(2000),
+    ]) {
+      expect(payloadMembers(bytesOf(stored), 'json')).toBe(`"payload":${stored}`)
+    }
+  })
+
+  it('that are text travel as text, and as such on demand (faults 17 and 22)', () => {
+    for (const text of [
+      '123',
+      '00123',
+      '1e3',
+      'true',
+      'null',
+      '[1]',
+      '{"a":1}',
+      ' 1',
+      'dmFsdWU=',
+      'YmFy',
+      'OK',
+      'bar',
+      '',
+    ]) {
+      expect(answer(bytesOf(text), 'text')).toEqual({ text })
+    }
+    for (const text of [
+      '00123',
+      'dmFsdWU=',
+      'OK',
+      '',
+      ' ',
+      '{',
+      '\ufeff1',
+      '\u0000',
+      '"\n"',
+      "'",
+      '\u2028',
+    ]) {
+      expect(answer(bytesOf(text))).toEqual({ text })
+    }
+  })
+
+  it('that are not UTF-8 travel as base64', () => {
+    const notUtf8 = fc.uint8Array({ maxLength: 40 }).map((tail) => Uint8Array.from([0xff, ...tail]))
+    fc.assert(
+      fc.property(notUtf8, fc.constantFrom('json' as const, 'text' as const), (bytes, as) => {
+        expect(answer(bytes, as)).toEqual({ base64: Buffer.from(bytes).toString('base64') })
+      }),
+    )
+    const large = new Uint8Array(300_000).fill(0xff)
+    expect(answer(large)).toEqual({ base64: Buffer.from(large).toString('base64') })
+  })
+
+  it('come back whole, whatever they are', () => {
+    fc.assert(
+      fc.property(fc.uint8Array({ maxLength: 40 }), (bytes) => {
+        const { text, base64 } = answer(bytes, 'text')
+        const back = base64 === undefined ? Buffer.from(String(text)) : Buffer.from(String(base64), 'base64')
+        expect([...back]).toEqual([...bytes])
+        expect(base64 === undefined).toBe(toUtf8(bytes) !== undefined)
+      }),
+    )
+  })
+})
