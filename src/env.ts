@@ -173,7 +173,10 @@ const readList = (
 
 const isOrigin = (text: string): boolean => {
   const url = URL.parse(text)
-  return (url?.protocol === 'https:' || url?.protocol === 'http:') && url.origin === text
+  // A star is a valid character of a host, but whoever writes one means a wildcard, and there is none.
+  return (
+    !text.includes('*') && (url?.protocol === 'https:' || url?.protocol === 'http:') && url.origin === text
+  )
 }
 
 const readOrigins = (value: unknown): Reading<readonly string[]> =>

@@ -1,0 +1,296 @@
+import { describe, expect, it } from 'vitest'
+import { parseEnv, readTokens, type TokenEntry } from '../src/env.ts'
+import { DEFAULT_LIMITS } from '../src/protocol/limits.ts'
+
+const SHA256 = 'ab'.repeat(32)
+const ENTRY: TokenEntry = { name: 'web', sha256: SHA256, scopes: ['produce'], queues: ['emails', 'orders.*'] }
+const GOOD = {
+  UPSTASH_REDIS_REST_URL: 'https://eu1-abc.upstash.io',
+  UPSTASH_REDIS_REST_TOKEN: 'AXsecret==',
+  EMQ_TOKENS: JSON.stringify([ENTRY]),
+}
+
+const problemsOf = (bindings: Record<string, unknown>) => {
+  const env = parseEnv({ ...GOOD, ...bindings })
+  return env.ok ? [] : env.problems
+}
+const settingsOf = (bindings: Record<string, unknown>) => {
+  const env = parseEnv({ ...GOOD, ...bindings })
+  expect(env.ok ? [] : env.problems).toEqual([])
+  return env.settings
+}
+
+describe('the environment', () => {
+  it('needs Redis and tokens, and has a default for all else', () => {
+    expect(parseEnv(GOOD)).toEqual({
+      ok: true,
+      settings: {
+        redis: { url: 'https://eu1-abc.upstash.io', token: 'AXsecret==' },
+        tokens: [ENTRY],
+        queues: [],
+        wireClaim: undefined,
+        wireAccept: ['echomq:2.', 'echomq:3.'],
+        allowedOrigins: [],
+        limits: DEFAULT_LIMITS,
+      },
+    })
+  })
+
+  it('fails closed when it is empty, and names what is missing', () => {
+    const env = parseEnv({})
+    expect(env.ok ? [] : env.problems).toEqual([
+      'UPSTASH_REDIS_REST_URL is missing',
+      'UPSTASH_REDIS_REST_TOKEN is missing',
+      'EMQ_TOKENS is missing',
+    ])
+    expect(env.settings).toMatchObject({ redis: undefined, tokens: [], allowedOrigins: [] })
+  })
+
+  it('tells Redis and the tokens apart, and keeps what could be read', () => {
+    const withoutTokens = parseEnv({ ...GOOD, EMQ_TOKENS: '', EMQ_ALLOWED_ORIGINS: 'https://a.example' })
+    expect(withoutTokens.ok).toBe(false)
+    expect(withoutTokens.settings).toMatchObject({
+      redis: { url: 'https://eu1-abc.upstash.io' },
+      tokens: [],
+      allowedOrigins: ['https://a.example'],
+    })
+    const withoutRedis = parseEnv({ ...GOOD, UPSTASH_REDIS_REST_TOKEN: '' })
+    expect(withoutRedis.ok).toBe(false)
+    expect(withoutRedis.settings).toMatchObject({ redis: undefined, tokens: [ENTRY] })
+  })
+
+  it('takes blank optional variables for unset and lets unknown ones be', () => {
+    expect(
+      settingsOf({
+        EMQ_QUEUES: '',
+        EMQ_WIRE_CLAIM: '',
+        EMQ_WIRE_ACCEPT: '',
+        EMQ_ALLOWED_ORIGINS: '',
+        EMQ_MAX_BODY_BYTES: '',
+        EMQ_OF_THE_FUTURE: 'x',
+        SERVICE: {},
+      }),
+    ).toEqual(settingsOf({}))
+  })
+
+  it('never repeats a value, however wrong it is', () => {
+    const secret = 'sEcReT-1'
+    const variables = [
+      ...Object.keys(GOOD),
+      'EMQ_QUEUES',
+      'EMQ_WIRE_CLAIM',
+      'EMQ_WIRE_ACCEPT',
+      'EMQ_ALLOWED_ORIGINS',
+      'EMQ_MAX_PAYLOAD_BYTES',
+      'EMQ_MAX_BODY_BYTES',
+      'EMQ_REDIS_TIMEOUT_MS',
+    ]
+    for (const variable of variables) {
+      for (const wrong of [`${secret} \n`, `[{"name": "${secret}", "${secret}": 1}]`, [secret], { secret }]) {
+        const problems = problemsOf({ [variable]: wrong })
+        expect(problems.join(), variable).toMatch(new RegExp(`^${variable} `))
+        expect(problems.join(), variable).not.toContain(secret)
+      }
+    }
+  })
+})
+
+describe('UPSTASH_REDIS_REST_URL', () => {
+  it('is an http or https URL, with or without a slash at its end (fault 63)', () => {
+    for (const [given, url] of [
+      ['https://x.upstash.io/', 'https://x.upstash.io'],
+      ['http://127.0.0.1:8079', 'http://127.0.0.1:8079'],
+      ['https://proxy.example/redis//', 'https://proxy.example/redis'],
+    ] as const) {
+      expect(settingsOf({ UPSTASH_REDIS_REST_URL: given }).redis?.url).toBe(url)
+    }
+  })
+
+  it.each([
+    ' https://x.upstash.io',
+    'https://x.upstash.io ',
+    'https://x.upstash.io\n',
+    'https://x.up stash.io',
+    'x.upstash.io',
+    'redis://x.upstash.io:6379',
+    'rediss://default:pw@x.upstash.io:6379',
+    'https://user:pw@x.upstash.io',
+    'https://x.upstash.io/?token=1',
+    'https://x.upstash.io/#a',
+    'https://',
+    '   ',
+    7,
+  ])('is not %j (fault 63)', (url) => {
+    const problems = problemsOf({ UPSTASH_REDIS_REST_URL: url })
+    expect(problems).toHaveLength(1)
+    expect(problems[0]).toMatch(/^UPSTASH_REDIS_REST_URL must /)
+  })
+})
+
+describe('UPSTASH_REDIS_REST_TOKEN', () => {
+  it.each([' AX', 'AX ', 'AX\n', 'A X', 'AÄ', '\u0000', 7])('is not %j', (token) => {
+    expect(problemsOf({ UPSTASH_REDIS_REST_TOKEN: token })).toEqual([
+      'UPSTASH_REDIS_REST_TOKEN must be printable ASCII without spaces',
+    ])
+  })
+})
+
+describe('EMQ_TOKENS', () => {
+  const tokens = (...entries: unknown[]) => readTokens(JSON.stringify(entries))
+
+  it('lists entries, several of which may have one name', () => {
+    const second = {
+      ...ENTRY,
+      sha256: 'CD'.repeat(32),
+      scopes: ['observe:payload', 'operate'],
+      queues: ['*'],
+    }
+    expect(tokens(ENTRY, second)).toEqual({ value: [ENTRY, { ...second, sha256: 'cd'.repeat(32) }] })
+  })
+
+  it.each([
+    ['   ', /JSON array/],
+    ['{', /JSON array/],
+    ['null', /JSON array/],
+    [JSON.stringify(ENTRY), /JSON array/],
+    [[ENTRY], /JSON array/],
+    [7, /JSON array/],
+    ['[{"name":"a","name":"b"}]', /JSON array .* each key given once/],
+    ['[]', /lists no token/],
+    [null, /is missing/],
+  ])('is not %j', (secret, problem) => {
+    expect(readTokens(secret)).toEqual({ problem: expect.stringMatching(problem) })
+  })
+
+  it.each([
+    [null, /must be an object/],
+    [[], /must be an object/],
+    [{ ...ENTRY, scope: 'produce' }, /no others/],
+    [{ ...ENTRY, name: '' }, /"name"/],
+    [{ ...ENTRY, name: 'a\nb' }, /"name"/],
+    [{ ...ENTRY, name: 'x'.repeat(129) }, /"name"/],
+    [{ ...ENTRY, name: 7 }, /"name"/],
+    [{ ...ENTRY, sha256: 'ab' }, /"sha256"/],
+    [{ ...ENTRY, sha256: `${SHA256}\n` }, /"sha256"/],
+    [{ ...ENTRY, sha256: undefined }, /"sha256"/],
+    [{ ...ENTRY, scopes: [] }, /"scopes"/],
+    [{ ...ENTRY, scopes: ['admin'] }, /"scopes"/],
+    [{ ...ENTRY, scopes: 'produce' }, /"scopes"/],
+    [{ ...ENTRY, scopes: [['produce']] }, /"scopes"/],
+    [{ ...ENTRY, queues: [] }, /"queues"/],
+    [{ ...ENTRY, queues: ['a*b'] }, /"queues"/],
+    [{ ...ENTRY, queues: ['emq'] }, /"queues"/],
+    [{ ...ENTRY, queues: undefined }, /"queues"/],
+  ])('has no entry like %j, and one of them spoils all', (entry, problem) => {
+    const read = tokens({ ...ENTRY, sha256: 'cd'.repeat(32) }, entry)
+    expect(read).toEqual({ problem: expect.stringMatching(problem) })
+    expect(read).toEqual({ problem: expect.stringMatching(/^entry 2 /) })
+    expect(parseEnv({ ...GOOD, EMQ_TOKENS: JSON.stringify([entry]) }).settings.tokens).toEqual([])
+  })
+
+  it('lists no token twice, in whatever case', () => {
+    expect(tokens(ENTRY, { ...ENTRY, name: 'other', sha256: SHA256.toUpperCase() })).toEqual({
+      problem: 'entry 2 lists the token of an earlier entry again',
+    })
+  })
+})
+
+describe('EMQ_QUEUES', () => {
+  it('lists queue names, each once', () => {
+    expect(settingsOf({ EMQ_QUEUES: 'emails,orders.eu,emails' }).queues).toEqual(['emails', 'orders.eu'])
+  })
+
+  it.each([
+    'a}b',
+    '{a}',
+    'a:pending',
+    '*',
+    'q?',
+    '[q]',
+    'x'.repeat(300),
+    'q1 ',
+    ' q1',
+    'q1,',
+    'q1\n',
+    'emq',
+    ' ',
+  ])('does not list %j (fault 46)', (name) => {
+    expect(problemsOf({ EMQ_QUEUES: `q0,${name}` })).toEqual([
+      expect.stringMatching(/^EMQ_QUEUES entry [23] is not a queue name/),
+    ])
+  })
+})
+
+describe('EMQ_WIRE_CLAIM and EMQ_WIRE_ACCEPT', () => {
+  it('are a version, and versions or prefixes', () => {
+    expect(
+      settingsOf({ EMQ_WIRE_CLAIM: 'echomq:3.0.0', EMQ_WIRE_ACCEPT: 'echomq:3.,echomq:2.1.0,echomq:4*' }),
+    ).toMatchObject({ wireClaim: 'echomq:3.0.0', wireAccept: ['echomq:3.', 'echomq:2.1.0', 'echomq:4*'] })
+  })
+
+  it('are nothing else', () => {
+    for (const claim of ['echomq:3.', 'echomq:3*', 'echomq:3.0.0 ', 'echomq 3', 3]) {
+      expect(problemsOf({ EMQ_WIRE_CLAIM: claim })).toEqual([
+        expect.stringMatching(/^EMQ_WIRE_CLAIM must be/),
+      ])
+    }
+    for (const accept of ['*', 'echomq:3.,', ' echomq:3.', 'echomq:3.; echomq:2.', 3]) {
+      expect(problemsOf({ EMQ_WIRE_ACCEPT: accept })).toEqual([expect.stringMatching(/^EMQ_WIRE_ACCEPT /)])
+    }
+  })
+
+  it('fit each other: a version that is not accepted cannot be claimed', () => {
+    expect(problemsOf({ EMQ_WIRE_CLAIM: 'echomq:4.0.0' })).toEqual([
+      'EMQ_WIRE_CLAIM must be a version that EMQ_WIRE_ACCEPT accepts',
+    ])
+    expect(problemsOf({ EMQ_WIRE_CLAIM: 'echomq:4.0.0', EMQ_WIRE_ACCEPT: '*' })).toHaveLength(1)
+  })
+})
+
+describe('EMQ_ALLOWED_ORIGINS', () => {
+  it('lists exact origins, or is a star', () => {
+    expect(settingsOf({ EMQ_ALLOWED_ORIGINS: '*' }).allowedOrigins).toEqual(['*'])
+    expect(
+      settingsOf({ EMQ_ALLOWED_ORIGINS: 'https://a.example,http://localhost:5173' }).allowedOrigins,
+    ).toEqual(['https://a.example', 'http://localhost:5173'])
+  })
+
+  it.each([
+    'https://a.example/',
+    'https://a.example/x',
+    'https://A.example',
+    'https://a.example:443',
+    'https://*.example',
+    'https://a.example,*',
+    'https://a.example, https://b.example',
+    'null',
+    'a.example',
+    'file://',
+    '*,*',
+    7,
+  ])('is not %j', (origins) => {
+    expect(problemsOf({ EMQ_ALLOWED_ORIGINS: origins })).toEqual([
+      expect.stringMatching(/^EMQ_ALLOWED_ORIGINS /),
+    ])
+  })
+})
+
+describe('the limits', () => {
+  it('are integers, as digits or as numbers', () => {
+    expect(
+      settingsOf({ EMQ_MAX_PAYLOAD_BYTES: '1024', EMQ_MAX_BODY_BYTES: 2048, EMQ_REDIS_TIMEOUT_MS: '250' })
+        .limits,
+    ).toEqual({ maxPayloadBytes: 1024, maxBodyBytes: 2048, redisTimeoutMs: 250 })
+  })
+
+  it.each(['0', '-1', '1.5', '1e3', ' 10', '10\n', 'NaN', '9'.repeat(30), 0, 1.5, Number.NaN, true, []])(
+    'are not %j',
+    (value) => {
+      for (const variable of ['EMQ_MAX_PAYLOAD_BYTES', 'EMQ_MAX_BODY_BYTES', 'EMQ_REDIS_TIMEOUT_MS']) {
+        expect(problemsOf({ [variable]: value })).toEqual([
+          expect.stringMatching(new RegExp(`^${variable} must be an integer from 1 to \\d+$`)),
+        ])
+      }
+    },
+  )
+})

@@ -1,0 +1,157 @@
+import { createHash } from 'node:crypto'
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { parseEnv, readTokens, SCOPES, type Scope } from '../../src/env.ts'
+import { allows, authenticate, type Grant, newToken, tokenEntry } from '../../src/http/auth.ts'
+
+const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
+const entryOf = (token: string, name = 'web') => ({
+  name,
+  sha256: sha256(token),
+  scopes: ['produce'] as const,
+  queues: ['emails'],
+})
+/** The header's value as it arrives: what `Headers` makes of it. */
+const received = (...values: string[]) => {
+  const headers = new Headers()
+  for (const value of values) headers.append('Authorization', value)
+  return headers.get('Authorization')
+}
+
+describe('a bearer token', () => {
+  const token = 'emq_T-._~+/9=='
+  const tokens = [entryOf(token)]
+
+  it.each([[`Bearer ${token}`], [`bearer ${token}`], [`BEARER  ${token}`], [`bEaReR     ${token}`]])(
+    'is taken from %j (fault 47)',
+    async (header) => {
+      expect(await authenticate(received(header), tokens)).toMatchObject({ name: 'web' })
+    },
+  )
+
+  it.each([
+    [`Bearer\t${token}`],
+    [`Bearer \t${token}`],
+    [`xBearer ${token}`],
+    [`Bearerx ${token}`],
+    [`Bearer${token}`],
+    [`Bearer ${token} extra`],
+    [`Bearer ${token},`],
+    ['Bearer'],
+    ['Bearer '],
+    [''],
+    [token],
+    [`Basic ${token}`],
+    [`Bearer "${token}"`],
+    [`Bearer ${'x'.repeat(100_000)}`],
+    [`Bearer ${' '.repeat(100_000)}${token}`],
+    [`Bearer ${token.toUpperCase()}`],
+    ['Bearer \u00e9'],
+  ])('is not taken from %.30j (fault 47)', async (header) => {
+    expect(await authenticate(received(header), tokens)).toBeUndefined()
+  })
+
+  it('is not taken from two headers, nor from what no header can hold', async () => {
+    expect(await authenticate(received(`Bearer ${token}`, `Bearer ${token}`), tokens)).toBeUndefined()
+    for (const raw of [
+      `Bearer ${token}\n`,
+      `\nBearer ${token}`,
+      `Bearer ${token} `,
+      `Bearer\u00a0${token}`,
+    ]) {
+      expect(await authenticate(raw, tokens), JSON.stringify(raw)).toBeUndefined()
+    }
+  })
+
+  it('is needed: without a header or without tokens nobody comes in', async () => {
+    expect(await authenticate(null, tokens)).toBeUndefined()
+    expect(await authenticate(undefined, tokens)).toBeUndefined()
+    expect(await authenticate(`Bearer ${token}`, [])).toBeUndefined()
+    for (const secret of [undefined, '', '   ', '[]']) {
+      const { settings } = parseEnv({ EMQ_TOKENS: secret })
+      expect(await authenticate(`Bearer ${token}`, settings.tokens)).toBeUndefined()
+      expect(await authenticate('Bearer ', settings.tokens)).toBeUndefined()
+    }
+  })
+
+  it('is found at any place of the list, also beside others of its name', async () => {
+    const listed = Array.from({ length: 5 }, (_, index) => ({
+      ...entryOf(`t${index}`, 'rotated'),
+      queues: [`q${index}`],
+    }))
+    for (const index of listed.keys()) {
+      expect(await authenticate(`Bearer t${index}`, listed)).toEqual({
+        name: 'rotated',
+        scopes: ['produce'],
+        queues: [`q${index}`],
+      })
+    }
+    expect(await authenticate('Bearer t5', listed)).toBeUndefined()
+  })
+
+  it('grants nothing with a digest that only begins like a listed one', async () => {
+    const { sha256: digest, ...entry } = entryOf('t')
+    for (const other of [
+      '',
+      digest.slice(0, 63),
+      `${digest}0`,
+      digest.replace(/.$/, (c) => (c === '0' ? '1' : '0')),
+    ]) {
+      expect(await authenticate('Bearer t', [{ ...entry, sha256: other }])).toBeUndefined()
+    }
+  })
+})
+
+describe('a grant', () => {
+  const grant = (...scopes: Scope[]): Grant => ({ name: 'x', scopes, queues: ['emails', 'orders.*'] })
+  const IMPLIED: Record<Scope, readonly Scope[]> = {
+    produce: ['produce'],
+    consume: ['consume'],
+    observe: ['observe'],
+    'observe:payload': ['observe', 'observe:payload'],
+    operate: SCOPES,
+  }
+
+  it.each(SCOPES)('of %s allows what it implies and nothing else', (scope) => {
+    expect(SCOPES.filter((wanted) => allows(grant(scope), wanted))).toEqual(
+      SCOPES.filter((wanted) => IMPLIED[scope].includes(wanted)),
+    )
+  })
+
+  it('of several scopes allows what any of them does', () => {
+    fc.assert(
+      fc.property(fc.subarray([...SCOPES]), fc.constantFrom(...SCOPES), (scopes, wanted) => {
+        expect(allows(grant(...scopes), wanted)).toBe(scopes.some((scope) => IMPLIED[scope].includes(wanted)))
+      }),
+    )
+  })
+
+  it('allows on its queues only', () => {
+    for (const queue of ['emails', 'orders.eu', 'orders.']) {
+      expect(allows(grant('operate'), 'produce', queue), queue).toBe(true)
+    }
+    for (const queue of ['emails2', 'orders', 'Emails', '', '*']) {
+      expect(allows(grant('operate'), 'produce', queue), queue).toBe(false)
+    }
+    expect(allows(grant('consume'), 'produce', 'emails')).toBe(false)
+    expect(allows({ name: 'x', scopes: ['operate'], queues: [] }, 'produce', 'emails')).toBe(false)
+  })
+})
+
+describe('a new token', () => {
+  it('is 256 random bits in base64url behind a prefix', () => {
+    const made = Array.from({ length: 100 }, newToken)
+    expect(new Set(made).size).toBe(100)
+    for (const token of made) expect(token).toMatch(/^emq_[A-Za-z0-9_-]{43}$/)
+  })
+
+  it('has an entry that the secret takes and that lets it in', async () => {
+    const token = newToken()
+    const grant: Grant = { name: 'web', scopes: ['produce'], queues: ['orders.*'] }
+    const entry = await tokenEntry(token, grant)
+    expect(entry.sha256).toBe(sha256(token))
+    expect(readTokens(JSON.stringify([entry]))).toEqual({ value: [entry] })
+    expect(await authenticate(`Bearer ${token}`, [entry])).toEqual(grant)
+    expect(JSON.stringify(entry)).not.toContain(token)
+  })
+})
