@@ -152,8 +152,9 @@ const scan = (text: string): Scan => {
   const jobPayloadTexts = new Map<number, string>()
 
   const find = (message: string): void => {
+    if (finding) return
     const path = pathOf(open)
-    finding ??= path === undefined ? { message } : { message, path }
+    finding = path === undefined ? { message } : { message, path }
   }
 
   const endMember = (container: Container, end: number): void => {
