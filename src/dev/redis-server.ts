@@ -6,16 +6,19 @@
  * removes the folder that was made for it. Not for production.
  */
 
-import { type ChildProcess, spawn } from 'node:child_process'
-import { mkdir, mkdtemp } from 'node:fs/promises'
+import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
+import { mkdir, mkdtemp, realpath } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import { freePort, LOCALHOST } from './ports.ts'
 import { findRedisBinary } from './redis-binary.ts'
 
 /** How long Redis may take to answer its first PING; a large append-only file takes longest. */
 const START_TIMEOUT_MS = 30_000
+const POLL_MS = 10
+const MAX_ATTEMPTS = 3
 
 /**
  * $1: a folder to remove at the end, or nothing; the rest: the program and its arguments.
@@ -54,33 +57,43 @@ export type RedisServer = {
  */
 export async function startRedis(options: RedisServerOptions = {}): Promise<RedisServer> {
   const binary = await findRedisBinary()
-  const port = options.port ?? (await freePort())
-  const temporary = options.data === undefined ? await mkdtemp(join(tmpdir(), 'emq-redis-')) : undefined
-  const folder = temporary ?? options.data ?? ''
-  await mkdir(folder, { recursive: true })
+  if (options.port !== undefined) return launch(binary, options.port, options.data)
+  // A port that was free a moment ago may be taken by now.
+  for (let attempt = 1; attempt < MAX_ATTEMPTS; attempt += 1) {
+    try {
+      return await launch(binary, await freePort(), options.data)
+    } catch (error) {
+      if (!String(error).includes('Address already in use')) throw error
+    }
+  }
+  return launch(binary, await freePort(), options.data)
+}
 
-  const persistence = options.data === undefined ? ['--appendonly', 'no'] : ['--appendonly', 'yes']
+async function launch(binary: string, port: number, data: string | undefined): Promise<RedisServer> {
+  if (data !== undefined) await mkdir(data, { recursive: true })
+  const folder = await realpath(data ?? (await mkdtemp(join(tmpdir(), 'emq-redis-'))))
+  const isTemporary = data === undefined
   const args = [
     ...['--port', String(port), '--bind', LOCALHOST, '--dir', folder],
-    ...['--maxmemory-policy', 'noeviction', '--save', '', ...persistence],
+    ...['--maxmemory-policy', 'noeviction', '--save', '', '--appendonly', isTemporary ? 'no' : 'yes'],
     ...['--daemonize', 'no', '--loglevel', 'warning'],
   ]
-  const child = spawn('/bin/sh', ['-c', WATCHDOG, 'emq-redis', temporary ?? '', binary, ...args], {
+  const child = spawn('/bin/sh', ['-c', WATCHDOG, 'emq-redis', isTemporary ? folder : '', binary, ...args], {
     stdio: ['pipe', 'pipe', 'pipe'],
     // A session of its own, so that Ctrl-C in the terminal reaches only us: we then end Redis in our own order.
     detached: true,
   })
   // The pipe breaks when Redis ends by itself; that is seen by its exit.
-  child.stdin?.on('error', () => {})
+  child.stdin.on('error', () => {})
 
   const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()))
   async function stop(): Promise<void> {
-    child.stdin?.end()
+    child.stdin.end()
     await ended
   }
 
   try {
-    await untilAnswering(child, port)
+    await untilAnswering(child, port, folder)
   } catch (error) {
     await stop()
     throw error
@@ -88,29 +101,30 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
   return { url: `redis://${LOCALHOST}:${port}`, port, stop }
 }
 
-/** Resolves when Redis answers PING; rejects when it ends first, or in time does neither. */
-async function untilAnswering(child: ChildProcess, port: number): Promise<void> {
+/** Resolves when Redis answers; rejects when it ends before, or does not answer in time. */
+async function untilAnswering(
+  child: ChildProcessWithoutNullStreams,
+  port: number,
+  folder: string,
+): Promise<void> {
   let output = ''
   for (const stream of [child.stdout, child.stderr]) {
-    stream?.on('data', (chunk: Buffer) => {
+    stream.on('data', (chunk: Buffer) => {
       output = (output + chunk.toString()).slice(-2000)
     })
   }
   const deadline = Date.now() + START_TIMEOUT_MS
   while (child.exitCode === null && child.signalCode === null) {
-    if (await answersPing(port)) {
-      // Somebody else may have taken the port in between: then our own Redis is on its way out.
-      if (child.exitCode === null) return
-      break
-    }
+    if (await answers(port, folder)) return
     if (Date.now() > deadline)
-      throw new Error(`Redis did not answer within ${START_TIMEOUT_MS} ms. ${output.trim()}`)
-    await new Promise((resolve) => setTimeout(resolve, 10))
+      throw new Error(`Redis did not answer in ${START_TIMEOUT_MS} ms. ${output.trim()}`)
+    await setTimeout(POLL_MS)
   }
   throw new Error(`Redis did not start. ${output.trim()}`)
 }
 
-function answersPing(port: number): Promise<boolean> {
+/** Whether the Redis at the port has loaded its data and is the one that works in this folder: ours. */
+function answers(port: number, folder: string): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect({ port, host: LOCALHOST })
     const finish = (answer: boolean): void => {
@@ -120,8 +134,12 @@ function answersPing(port: number): Promise<boolean> {
     socket.setTimeout(1000, () => finish(false))
     socket.once('error', () => finish(false))
     socket.once('close', () => finish(false))
-    socket.once('connect', () => socket.write('PING\r\n'))
-    // While it still loads its data, Redis answers an error.
-    socket.once('data', (data) => finish(data.toString().startsWith('+PONG')))
+    socket.once('connect', () => socket.write('CONFIG GET dir\r\nPING\r\n'))
+    let reply = ''
+    socket.on('data', (chunk) => {
+      reply += chunk.toString()
+      // While it loads its data, Redis answers PING with an error.
+      if (/^[+-][^\r]*\r\n$/m.test(reply)) finish(reply.includes(folder) && reply.endsWith('+PONG\r\n'))
+    })
   })
 }

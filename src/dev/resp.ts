@@ -79,12 +79,15 @@ export async function connectResp(redisUrl: string): Promise<Resp> {
   }
 
   async function runOne({ name, args }: RespCommand): Promise<RespReply> {
+    let value: unknown
     try {
-      return toReply(await redis.callBuffer(name, [...args]))
+      // ioredis reshapes the replies of the commands it knows, and it knows them by their lower-case names.
+      value = await redis.callBuffer(name.toUpperCase(), [...args])
     } catch (error) {
       if (error instanceof Error && error instanceof ReplyError) return new RespError(error.message)
       throw new RedisUnreachable('Redis did not answer.', { cause: error })
     }
+    return toReply(value)
   }
 
   return {

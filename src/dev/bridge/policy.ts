@@ -28,8 +28,6 @@ const EXCEPTIONS = {
 /** Not marked by a category of the above, but as much a matter of the connection. */
 const CONNECTION_STATE = new Set(['monitor', 'script|debug'])
 
-const ADMINISTRATIVE = ['@admin', '@cluster']
-
 /** Reads that are too powerful for a token that anybody may see. */
 const NOT_FOR_READERS = new Set(['scan', 'keys'])
 
@@ -48,7 +46,7 @@ export function refusal(command: RespCommand, access: Access, table: CommandTabl
   if (isConnectionBound(key, traits) || blocks(command)) {
     return `ERR Command "${command.name.toUpperCase()}" is not allowed in REST or it has a special context path`
   }
-  if (ADMINISTRATIVE.some((category) => traits.categories.has(category))) return unavailable(command)
+  if (traits.categories.has('@admin') || name === 'cluster') return unavailable(command)
   if (access === 'read-only' && !mayRead(name, traits)) {
     return `NOPERM this user has no permissions to run the '${name}' command or its subcommand`
   }

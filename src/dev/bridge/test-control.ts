@@ -7,6 +7,7 @@
 
 import { Hono } from 'hono'
 import { bearerAuth } from 'hono/bearer-auth'
+import { HTTPException } from 'hono/http-exception'
 import { z } from 'zod'
 import type { TestMode } from './test-mode.ts'
 
@@ -24,7 +25,9 @@ export function createTestControl(mode: TestMode, token: string): Hono {
 
   return new Hono()
     .use(bearerAuth({ token }))
-    .onError((error, c) => c.json({ error: error.message }, 400))
+    .onError((error, c) =>
+      error instanceof HTTPException ? error.getResponse() : c.json({ error: error.message }, 400),
+    )
     .post('/counts', async (c) => c.json(await mode.counts()))
     .post('/reset', async () => {
       await mode.reset()
