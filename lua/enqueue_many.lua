@@ -68,7 +68,8 @@ local function enqueue(i)
     if #fields > 0 and not known then redis.call('DEL', row) end
   end
   if known then
-    if key then redis.call('SET', key, id, 'PX', ttl) end
+    -- An id that was minted here and is taken is a collision: the key must not name somebody else's job.
+    if key and ARGV[at + 8] == '1' then redis.call('SET', key, id, 'PX', ttl) end
     return 'duplicate', id
   end
   if room <= 0 then return 'EMQFULL', id end

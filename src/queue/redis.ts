@@ -37,8 +37,11 @@ export class UpstreamError extends Error {
   override readonly name = 'UpstreamError'
   /** Whether the same call may succeed later. */
   readonly retryable: boolean
-  constructor(message: string, options: { retryable?: boolean; cause?: unknown } = {}) {
+  /** Whether it was refused because a plan or a rate of the Redis service is used up. */
+  readonly overloaded: boolean
+  constructor(message: string, options: { retryable?: boolean; overloaded?: boolean; cause?: unknown } = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause })
     this.retryable = options.retryable ?? true
+    this.overloaded = options.overloaded ?? false
   }
 }

@@ -1,0 +1,215 @@
+/**
+ * Maintenance: what the cron does each minute. It promotes what is due and reaps what has lapsed in every queue that
+ * has something to do, in bounded steps, until nothing is left or its budget is used.
+ *
+ * The plan is the registry itself: a queue at rest is put off by a quarter of an hour, a queue that only waits for
+ * its schedule until that is due, any other is visited each time. A run that stops early leaves the rest overdue, so
+ * the next one begins there. A queue that fails stops no other; who called learns of it at the end. Two runs at once
+ * do no harm: every step is a script that moves what is due by the server's clock.
+ */
+import { GLOBAL_KEYS, keyspace } from '../protocol/keys.ts'
+import type { Database } from '../queue/database.ts'
+import { RedisError, type Reply, UpstreamError } from '../queue/redis.ts'
+import { isTouched } from '../queue/registry.ts'
+import { groups, integer, list, text } from '../queue/replies.ts'
+import { call, run, type ScriptCall } from '../queue/scripts.ts'
+
+export type MaintenanceOptions = {
+  /** Queues that are visited whatever the plan says. */
+  readonly always?: readonly string[]
+  /** Only these queues; a run that is so restricted does not count as a completed one. */
+  readonly only?: ((queue: string) => boolean) | undefined
+  /** How long a run may take, in ms. Default 25,000. */
+  readonly budgetMs?: number
+}
+
+export type MaintenanceReport = {
+  /** Queues that were visited. */
+  readonly queues: number
+  readonly promoted: number
+  readonly reaped: number
+  readonly dead: number
+  readonly ghosts: number
+  /** Queues that were due and not finished, because the budget was used or because they failed. */
+  readonly remaining: readonly string[]
+  /** Queues that failed, and why. */
+  readonly failures: readonly { readonly queue: string; readonly cause: unknown }[]
+}
+
+const DEFAULT_BUDGET_MS = 25_000
+/** Jobs of each kind that one visit moves. */
+const STEP = 1000
+/** Queues that are visited in one round trip. */
+const QUEUES_PER_TRIP = 16
+/** Queues that are read from the plan at a time. */
+const PLAN_PAGE = 500
+/** A queue at rest is looked at this often all the same: other clients do not write the registry. */
+const REST_MS = 15 * 60_000
+/** A queue that was empty although somebody had just enqueued: the job may be on its way. */
+const SOON_MS = 30_000
+/** How long the difference of the clocks is believed. */
+const CLOCK_MS = 15 * 60_000
+/** The mark of a completed run is not written again within this time. */
+const MARK_MS = 30_000
+
+type Due = { readonly queue: string; readonly score: string }
+type Visit = {
+  now: number
+  promoted: number
+  reaped: number
+  dead: number
+  ghosts: number
+  more: boolean
+  nextAt: number
+}
+
+function visitCall(queue: string): ScriptCall {
+  const keys = keyspace(queue)
+  return call(
+    'sweep',
+    [keys.active, keys.pending, keys.schedule, keys.dead, keys.failed, keys.ghosts, keys.meta, keys.startBy],
+    [keys.jobPrefix, STEP, Math.random()],
+  )
+}
+
+function readVisit(reply: Reply | undefined): Visit {
+  const [now, promoted, reaped, dead, ghosts, more, nextAt] = list(reply).map(integer)
+  if (nextAt === undefined) throw new UpstreamError('Redis answered in a form that the command does not have')
+  return {
+    now: now ?? 0,
+    promoted: promoted ?? 0,
+    reaped: reaped ?? 0,
+    dead: dead ?? 0,
+    ghosts: ghosts ?? 0,
+    more: more === 1,
+    nextAt,
+  }
+}
+
+/** Visits queues in one round trip. When the trip as a whole fails, each queue gets one of its own. */
+async function visitAll(
+  database: Database,
+  queues: readonly string[],
+): Promise<(Visit | { failed: unknown })[]> {
+  let replies: readonly Reply[]
+  try {
+    replies = await run(database.port, queues.map(visitCall))
+  } catch (cause) {
+    if (queues.length === 1) return [{ failed: cause }]
+    const alone = []
+    for (const queue of queues) alone.push(...(await visitAll(database, [queue])))
+    return alone
+  }
+  return queues.map((_, nth) => {
+    const reply = replies[nth]
+    if (reply instanceof RedisError) return { failed: new UpstreamError('Redis answered an error') }
+    try {
+      return readVisit(reply)
+    } catch (cause) {
+      return { failed: cause }
+    }
+  })
+}
+
+/** When to look at a queue again, by what a visit found and by whether anybody had enqueued since the one before. */
+function nextVisit(visit: Visit, touched: boolean): number {
+  if (visit.more || visit.nextAt === visit.now) return visit.now
+  const planned = Math.min(visit.nextAt < 0 ? Number.POSITIVE_INFINITY : visit.nextAt, visit.now + REST_MS)
+  return touched ? Math.min(planned, visit.now + SOON_MS) : planned
+}
+
+/**
+ * Runs the maintenance of a database once.
+ *
+ * @throws {UpstreamError} when the plan could not be read.
+ * @throws {WireVersionError} when the database belongs to another wire version.
+ */
+export async function maintain(
+  database: Database,
+  options: MaintenanceOptions = {},
+): Promise<MaintenanceReport> {
+  const { port, fence, clock, now } = database
+  const startedAt = now()
+  const endsAt = startedAt + (options.budgetMs ?? DEFAULT_BUDGET_MS)
+  const only = options.only ?? (() => true)
+  const totals = { promoted: 0, reaped: 0, dead: 0, ghosts: 0 }
+  const visited = new Set<string>()
+  const failures: { queue: string; cause: unknown }[] = []
+  const serverNow = (): number => now() + clock.offsetMs
+
+  const readClock = async (): Promise<void> => {
+    const [seconds, micros] = list((await run(port, [['TIME']]))[0]).map(integer)
+    clock.offsetMs = (seconds ?? 0) * 1000 + Math.floor((micros ?? 0) / 1000) - now()
+    clock.readAt = now()
+  }
+
+  const readPlan = async (limit: number): Promise<Due[]> => {
+    const due = [
+      'ZRANGE',
+      GLOBAL_KEYS.queues,
+      '-inf',
+      Math.ceil(serverNow()),
+      'BYSCORE',
+      'LIMIT',
+      0,
+      limit,
+      'WITHSCORES',
+    ]
+    const [version, plan] = await run(port, [['GET', GLOBAL_KEYS.version], due])
+    fence.judge(version)
+    return groups(list(plan), 2).map(([queue, score]) => ({ queue: text(queue), score: text(score) }))
+  }
+
+  /** Visits queues until each is done; answers those that are not. */
+  const work = async (due: readonly Due[]): Promise<string[]> => {
+    let open = [...due]
+    const unfinished: string[] = []
+    while (open.length > 0) {
+      if (now() >= endsAt) return [...unfinished, ...open.map(({ queue }) => queue)]
+      const batch = open.splice(0, QUEUES_PER_TRIP)
+      const visits = await visitAll(
+        database,
+        batch.map(({ queue }) => queue),
+      )
+      const plans: (string | number)[] = []
+      const again: Due[] = []
+      for (const [nth, entry] of batch.entries()) {
+        const visit = visits[nth]
+        if (visit === undefined || 'failed' in visit) {
+          failures.push({ queue: entry.queue, cause: visit?.failed })
+          unfinished.push(entry.queue)
+          continue
+        }
+        visited.add(entry.queue)
+        for (const count of ['promoted', 'reaped', 'dead', 'ghosts'] as const) totals[count] += visit[count]
+        if (visit.more) again.push(entry)
+        else plans.push(entry.queue, entry.score, nextVisit(visit, isTouched(Number(entry.score))))
+      }
+      // Round about, so that one long queue does not keep the others waiting.
+      open = [...open, ...again]
+      if (plans.length > 0) await run(port, [call('postpone', [GLOBAL_KEYS.queues], plans)])
+    }
+    return unfinished
+  }
+
+  if (now() - clock.readAt > CLOCK_MS) await readClock()
+  const remaining: string[] = []
+  const known = new Set<string>()
+  while (now() < endsAt) {
+    // What was visited is due no more; what failed or was touched again still stands in front.
+    const due = (await readPlan(PLAN_PAGE + known.size)).filter(({ queue }) => !known.has(queue))
+    if (due.length === 0) break
+    for (const { queue } of due) known.add(queue)
+    remaining.push(...(await work(due.filter(({ queue }) => only(queue)))))
+    if (due.length < PLAN_PAGE) break
+  }
+  const always = (options.always ?? []).filter((queue) => only(queue) && !known.has(queue))
+  // A score that is in no registry: the visit is made, and nothing is planned.
+  remaining.push(...(await work(always.map((queue) => ({ queue, score: '' })))))
+
+  if (options.only === undefined && serverNow() - clock.markedAt > MARK_MS) {
+    await run(port, [['SET', GLOBAL_KEYS.maintenance, Math.floor(serverNow())]])
+    clock.markedAt = serverNow()
+  }
+  return { queues: visited.size, ...totals, remaining: [...new Set(remaining)], failures }
+}

@@ -1,0 +1,296 @@
+/**
+ * Observing: counts, settings, pages of jobs and single jobs. Nothing here changes anything, and a list reads no
+ * payload unless it is asked to.
+ */
+import { lowestIdAt } from '../protocol/ids.ts'
+import { GLOBAL_KEYS, keyspace } from '../protocol/keys.ts'
+import {
+  DEFAULT_BACKOFF_BASE_MS,
+  DEFAULT_BACKOFF_MAX_MS,
+  DEFAULT_LEASE_MS,
+  DEFAULT_MAX_ATTEMPTS,
+} from '../protocol/limits.ts'
+import type { JobState } from '../protocol/refusals.ts'
+import type { Command, RedisPort, Reply } from './redis.ts'
+import { bytes, groups, integer, list, optionalInteger, optionalText, text } from './replies.ts'
+import { call, run } from './scripts.ts'
+
+/** The settings in force of a queue; 0 turns a cap or a limit off. */
+export type QueueSettings = {
+  readonly maxAttempts: number
+  readonly backoff: { readonly baseMs: number; readonly maxMs: number }
+  readonly leaseMs: number
+  readonly maxActive: number
+  readonly maxPending: number
+}
+
+export type Counts = { readonly [state in JobState]: number }
+
+export type QueueStats = {
+  readonly queue: string
+  readonly counts: Counts
+  readonly oldestPending: string | undefined
+  readonly nextDueMs: number | undefined
+  readonly nextLapseMs: number | undefined
+  readonly paused: boolean
+  readonly completed: number
+  readonly failed: number
+  readonly ghosts: number
+  readonly settings: QueueSettings
+  /** Whether there is anything that shows that the queue was ever used. */
+  readonly known: boolean
+}
+
+/** A job as it is stored. Instants are epoch ms. */
+export type StoredJob = {
+  readonly id: string
+  readonly state: string
+  readonly attempts: number
+  readonly runAt?: number | undefined
+  readonly leaseUntil?: number | undefined
+  readonly maxAttempts?: number | undefined
+  readonly lapses?: number | undefined
+  readonly startBy?: number | undefined
+  readonly lastError?: string | undefined
+  readonly history?: readonly { attempt: number; at: number; error: string }[] | undefined
+  readonly payload?: Uint8Array | undefined
+}
+
+export type PageRequest = {
+  readonly state: JobState
+  readonly order: 'newest' | 'oldest'
+  readonly limit: number
+  readonly cursor?: PageCursor | undefined
+  /** Mint time, epoch ms, inclusive; only for pending and dead. */
+  readonly from?: number | undefined
+  /** Mint time, epoch ms, exclusive; only for pending and dead. */
+  readonly to?: number | undefined
+  readonly withPayload: boolean
+}
+
+/** Where a page ended. `seen` counts the ids of that very score that were already read. */
+export type PageCursor = { readonly id: string; readonly score: string; readonly seen: number }
+
+const SET_OF = { pending: 'pending', active: 'active', scheduled: 'schedule', dead: 'dead' } as const
+
+const STATS_COMMANDS = 12
+
+/** Ids that share the score a page ended with and that may vanish between two pages without one being skipped. */
+const TIES_READ_AGAIN = 1000
+
+function pairs(reply: Reply | undefined): Map<string, Reply> {
+  return new Map(groups(list(reply), 2).map(([field, value]) => [text(field), value ?? null]))
+}
+
+/** The settings in force, from the fields that were set. */
+export function readSettings(meta: ReadonlyMap<string, Reply>): QueueSettings {
+  const setting = (field: string, otherwise: number): number => optionalInteger(meta.get(field)) ?? otherwise
+  return {
+    maxAttempts: setting('maxAttempts', DEFAULT_MAX_ATTEMPTS),
+    backoff: {
+      baseMs: setting('backoffBaseMs', DEFAULT_BACKOFF_BASE_MS),
+      maxMs: setting('backoffMaxMs', DEFAULT_BACKOFF_MAX_MS),
+    },
+    leaseMs: setting('leaseMs', DEFAULT_LEASE_MS),
+    maxActive: setting('maxActive', 0),
+    maxPending: setting('maxPending', 0),
+  }
+}
+
+function statsCommands(queue: string): Command[] {
+  const keys = keyspace(queue)
+  return [
+    ['ZCARD', keys.pending],
+    ['ZCARD', keys.active],
+    ['ZCARD', keys.schedule],
+    ['ZCARD', keys.dead],
+    ['ZRANGE', keys.pending, 0, 0],
+    ['ZRANGE', keys.schedule, 0, 0, 'WITHSCORES'],
+    ['ZRANGE', keys.active, 0, 0, 'WITHSCORES'],
+    ['HGETALL', keys.meta],
+    ['HGET', keys.completed, 'count'],
+    ['HGET', keys.failed, 'count'],
+    ['HGET', keys.ghosts, 'count'],
+    ['ZSCORE', GLOBAL_KEYS.queues, queue],
+  ]
+}
+
+function readStats(queue: string, replies: readonly Reply[]): QueueStats {
+  const [pending, active, scheduled, dead, oldest, due, lapse, meta, completed, failed, ghosts, registered] =
+    replies
+  const fields = pairs(meta)
+  const counts = {
+    pending: integer(pending),
+    active: integer(active),
+    scheduled: integer(scheduled),
+    dead: integer(dead),
+  }
+  const totals = [completed, failed, ghosts].map((reply) => optionalInteger(reply) ?? 0)
+  const [completedCount = 0, failedCount = 0, ghostCount = 0] = totals
+  return {
+    queue,
+    counts,
+    oldestPending: optionalText(list(oldest)[0]),
+    nextDueMs: optionalInteger(list(due)[1]),
+    nextLapseMs: optionalInteger(list(lapse)[1]),
+    paused: fields.has('paused'),
+    completed: completedCount,
+    failed: failedCount,
+    ghosts: ghostCount,
+    settings: readSettings(fields),
+    known:
+      optionalText(registered) !== undefined ||
+      fields.size > 0 ||
+      [...Object.values(counts), ...totals].some((count) => count > 0),
+  }
+}
+
+/** The stats of many queues in one round trip. */
+export async function statsOf(port: RedisPort, queues: readonly string[]): Promise<QueueStats[]> {
+  if (queues.length === 0) return []
+  const replies = await run(port, queues.flatMap(statsCommands))
+  return queues.map((queue, nth) =>
+    readStats(queue, replies.slice(nth * STATS_COMMANDS, (nth + 1) * STATS_COMMANDS)),
+  )
+}
+
+/** The names in the registry, in byte order. */
+export async function registeredQueues(port: RedisPort): Promise<string[]> {
+  const [reply] = await run(port, [['ZRANGE', GLOBAL_KEYS.queues, 0, -1]])
+  return list(reply).map(text).sort()
+}
+
+const at = (state: string, score: number | undefined): Pick<StoredJob, 'runAt' | 'leaseUntil'> => {
+  if (state === 'scheduled') return { runAt: score }
+  return state === 'active' ? { leaseUntil: score } : {}
+}
+
+export function createObserver(port: RedisPort, queue: string) {
+  const keys = keyspace(queue)
+
+  /** The range to read, in the order of reading, and how many of its first jobs belong to the page before. */
+  function rangeOf(page: PageRequest): {
+    by: 'BYLEX' | 'BYSCORE'
+    first: string
+    last: string
+    offset: number
+    again: number
+  } {
+    const reverse = page.order === 'newest'
+    const { cursor } = page
+    if (page.state === 'active' || page.state === 'scheduled') {
+      const [low, high] = ['-inf', '+inf']
+      const again = page.withPayload ? 0 : Math.min(cursor?.seen ?? 0, TIES_READ_AGAIN)
+      return {
+        by: 'BYSCORE',
+        first: cursor?.score ?? (reverse ? high : low),
+        last: reverse ? low : high,
+        offset: (cursor?.seen ?? 0) - again,
+        again,
+      }
+    }
+    let low = page.from === undefined ? '-' : `[${lowestIdAt(page.from)}`
+    let high = page.to === undefined ? '+' : `(${lowestIdAt(page.to)}`
+    if (cursor !== undefined && reverse) high = `(${cursor.id}`
+    if (cursor !== undefined && !reverse) low = `(${cursor.id}`
+    return { by: 'BYLEX', first: reverse ? high : low, last: reverse ? low : high, offset: 0, again: 0 }
+  }
+
+  return {
+    /** Counts, ages and settings in one round trip. */
+    async stats(): Promise<QueueStats> {
+      const [stats] = await statsOf(port, [queue])
+      return stats as QueueStats
+    },
+
+    /** One page of a state. A cursor comes with it when there is more. */
+    async list(page: PageRequest): Promise<{ jobs: StoredJob[]; cursor?: PageCursor }> {
+      const { by, first, last, offset, again } = rangeOf(page)
+      const reverse = page.order === 'newest'
+      const [reply] = await run(port, [
+        call(
+          'list',
+          [keys[SET_OF[page.state]]],
+          [
+            keys.jobPrefix,
+            by,
+            first,
+            last,
+            reverse ? 'REV' : '',
+            offset,
+            page.limit + again,
+            page.withPayload ? 1 : 0,
+          ],
+        ),
+      ])
+      const { cursor } = page
+      const passed = (id: string, score: string): boolean =>
+        cursor !== undefined &&
+        by === 'BYSCORE' &&
+        score === cursor.score &&
+        (reverse ? id >= cursor.id : id <= cursor.id)
+      const [moreInSet, ...found] = list(reply)
+      const rows = groups(found, 9)
+        .map((row) => ({ id: text(row[0]), score: text(row[1]), row }))
+        .filter(({ id, score }) => !passed(id, score))
+      const shown = rows.slice(0, page.limit)
+      const jobs = shown.flatMap(({ id, score, row }): StoredJob[] => {
+        const [, , state, attempts, maxAttempts, lapses, startBy, lastError, payload] = row
+        // An id without a row is a ghost: no job, and maintenance will drop it.
+        if (state === null || state === undefined) return []
+        return [
+          {
+            id,
+            state: text(state),
+            attempts: optionalInteger(attempts) ?? 0,
+            ...at(page.state, Number(score)),
+            maxAttempts: optionalInteger(maxAttempts),
+            lapses: optionalInteger(lapses),
+            startBy: optionalInteger(startBy),
+            lastError: optionalText(lastError),
+            payload: bytes(payload),
+          },
+        ]
+      })
+      const end = shown.at(-1)
+      const more = integer(moreInSet) === 1 || rows.length > page.limit
+      if (end === undefined || !more) return { jobs }
+      const ties = shown.filter(({ score }) => score === end.score).length
+      const seen = ties + (cursor?.score === end.score ? cursor.seen : 0)
+      return { jobs, cursor: { id: end.id, score: end.score, seen } }
+    },
+
+    /** One job with all that is known of it. */
+    async job(id: string): Promise<StoredJob | undefined> {
+      const [reply, runAt, deadline] = await run(port, [
+        ['HGETALL', keys.job(id)],
+        ['ZSCORE', keys.schedule, id],
+        ['ZSCORE', keys.active, id],
+      ])
+      const row = pairs(reply)
+      const payload = bytes(row.get('payload'))
+      if (payload === undefined) return undefined
+      const state = optionalText(row.get('state')) ?? 'unknown'
+      const history = [...row]
+        .filter(([field]) => field.startsWith('error:'))
+        .map(([, value]) => {
+          const [attempt = '', at = '', ...words] = text(value).split(' ')
+          return { attempt: Number(attempt), at: Number(at), error: words.join(' ') }
+        })
+        .sort((a, b) => a.at - b.at || a.attempt - b.attempt)
+      return {
+        id,
+        state,
+        attempts: optionalInteger(row.get('attempts')) ?? 0,
+        ...at(state, optionalInteger(state === 'active' ? deadline : runAt)),
+        maxAttempts: optionalInteger(row.get('max_attempts')),
+        lapses: optionalInteger(row.get('lapses')),
+        startBy: optionalInteger(row.get('start_by')),
+        lastError: optionalText(row.get('last_error')),
+        // A job that failed once has told all there is in its last error.
+        history: history.length > 1 ? history : undefined,
+        payload,
+      }
+    },
+  }
+}

@@ -1,0 +1,97 @@
+/**
+ * Producing: one round trip for up to a thousand jobs, each of which answers for itself.
+ *
+ * An id that is minted here and turns out to be taken is a collision of two minters, not a duplicate: it is minted
+ * again, so that no job is lost to it.
+ */
+import type { Minter } from '../protocol/ids.ts'
+import { keyspace } from '../protocol/keys.ts'
+import { DEFAULT_IDEMPOTENCY_TTL_MS } from '../protocol/limits.ts'
+import { parseRefusal, type Refusal } from '../protocol/refusals.ts'
+import { type RedisPort, UpstreamError } from './redis.ts'
+import { registerQueue } from './registry.ts'
+import { groups, list, text } from './replies.ts'
+import { call, run } from './scripts.ts'
+
+/** A job to enqueue. `payload` is stored as it is. Instants are epoch ms. */
+export type NewJob = {
+  readonly payload: string
+  readonly id?: string | undefined
+  readonly delayMs?: number | undefined
+  readonly runAt?: number | undefined
+  /** When nobody has started the job by then, it goes to dead. */
+  readonly startBy?: number | undefined
+  readonly maxAttempts?: number | undefined
+  readonly idempotencyKey?: string | undefined
+  readonly idempotencyTtlMs?: number | undefined
+}
+
+/** `duplicate` comes with the id of the job that was first. */
+export type Enqueued = { readonly id: string; readonly status: 'enqueued' | 'scheduled' | 'duplicate' }
+
+/** More collisions in a row than this do not happen by chance. */
+const MAX_MINTS = 5
+
+export function createProducer(port: RedisPort, queue: string, minter: Minter) {
+  const keys = keyspace(queue)
+
+  async function send(
+    jobs: readonly (NewJob & { id: string; chosen: boolean })[],
+  ): Promise<(Enqueued | Refusal)[]> {
+    const keyed = jobs.flatMap(({ idempotencyKey }) =>
+      idempotencyKey === undefined ? [] : [keys.idempotency(idempotencyKey)],
+    )
+    const args = jobs.flatMap((job) => [
+      job.id,
+      job.payload,
+      job.delayMs ?? '',
+      job.runAt ?? '',
+      job.startBy ?? '',
+      job.maxAttempts ?? '',
+      job.idempotencyKey === undefined ? '' : (job.idempotencyTtlMs ?? DEFAULT_IDEMPOTENCY_TTL_MS),
+      job.chosen ? 1 : '',
+    ])
+    const rows = jobs.map(({ id }) => keys.job(id))
+    const fixed = [keys.pending, keys.schedule, keys.active, keys.dead, keys.meta, keys.startBy]
+    const [, reply] = await run(port, [
+      registerQueue(queue),
+      call('enqueue_many', [...fixed, ...rows, ...keyed], args),
+    ])
+    return groups(list(reply), 2).map(([word, id]) => {
+      const status = text(word)
+      if (status === 'enqueued' || status === 'scheduled' || status === 'duplicate')
+        return { id: text(id), status }
+      const refusal = parseRefusal(status)
+      if (refusal === undefined) throw new UpstreamError('Redis answered a status that does not exist')
+      return refusal
+    })
+  }
+
+  return {
+    /** Enqueues jobs in one round trip; the results are in their order. Safe to repeat for jobs with an id or a key. */
+    async enqueueMany(jobs: readonly NewJob[]): Promise<(Enqueued | Refusal)[]> {
+      const results: (Enqueued | Refusal)[] = []
+      let open = jobs.map((job, index) => ({ job, index }))
+      for (let mints = 0; open.length > 0 && mints < MAX_MINTS; mints++) {
+        const sent = open.map(({ job, index }) => ({
+          ...job,
+          id: job.id ?? minter.mint(),
+          chosen: job.id !== undefined,
+          index,
+        }))
+        const answers = await send(sent)
+        open = []
+        for (const [nth, job] of sent.entries()) {
+          const answer = answers[nth]
+          if (answer === undefined) throw new UpstreamError('Redis answered for fewer jobs than were sent')
+          const collided =
+            'status' in answer && answer.status === 'duplicate' && !job.chosen && answer.id === job.id
+          if (collided) open.push({ job: jobs[job.index] ?? job, index: job.index })
+          results[job.index] = answer
+        }
+      }
+      if (open.length > 0) throw new Error('every id that was minted is taken: the minter is broken')
+      return results
+    },
+  }
+}

@@ -1,0 +1,61 @@
+/**
+ * Reading replies: every shape a script or a command answers is read here, strictly. A reply of another shape is
+ * the fault of what stands between us and Redis, so it is thrown as one; its content is never shown.
+ */
+import { RedisError, type Reply, UpstreamError } from './redis.ts'
+
+const decoder = new TextDecoder()
+
+const unexpected = (): never => {
+  throw new UpstreamError('Redis answered in a form that the command does not have', { retryable: false })
+}
+
+/** An error in a place where none is expected: Redis is out of memory, a key holds another type, a plan is used up. */
+const failed = (error: RedisError): never => {
+  throw new UpstreamError('Redis answered an error', {
+    overloaded: /^ERR max .*limit exceeded/.test(error.text),
+  })
+}
+
+/** A string as the bytes that are stored; nil is `undefined`. */
+export function bytes(reply: Reply | undefined): Uint8Array | undefined {
+  if (reply instanceof RedisError) return failed(reply)
+  if (reply === null || reply === undefined) return undefined
+  return reply instanceof Uint8Array ? reply : unexpected()
+}
+
+/** A string as text; nil is `undefined`. */
+export function optionalText(reply: Reply | undefined): string | undefined {
+  const found = bytes(reply)
+  return found === undefined ? undefined : decoder.decode(found)
+}
+
+/** A string as text. */
+export function text(reply: Reply | undefined): string {
+  return optionalText(reply) ?? unexpected()
+}
+
+/** An integer, also one that came as text. */
+export function integer(reply: Reply | undefined): number {
+  if (typeof reply === 'number') return reply
+  const parsed = Number(text(reply))
+  return Number.isFinite(parsed) ? parsed : unexpected()
+}
+
+/** A counter or a setting that may be absent. */
+export function optionalInteger(reply: Reply | undefined): number | undefined {
+  return reply === null || reply === undefined ? undefined : integer(reply)
+}
+
+/** An array. */
+export function list(reply: Reply | undefined): readonly Reply[] {
+  if (reply instanceof RedisError) return failed(reply)
+  return Array.isArray(reply) ? reply : unexpected()
+}
+
+/** An array cut into groups of `size`. */
+export function groups(replies: readonly Reply[], size: number): Reply[][] {
+  return Array.from({ length: Math.floor(replies.length / size) }, (_, i) =>
+    replies.slice(i * size, (i + 1) * size),
+  )
+}
