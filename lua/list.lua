@@ -1,7 +1,7 @@
 -- list: reads one page of a set with the rows of its jobs; changes nothing.
 -- MOVE: none
 -- KEYS: emq:{q}:<set>
--- ARGV: jobPrefix, by (BYLEX | BYSCORE), first (bound in the order of reading), last (bound), order (REV or empty), offset, limit (jobs), withPayload (1 = with the payload and the error text)
+-- ARGV: jobPrefix, by (BYLEX | BYSCORE), first (bound in the order of reading), last (bound), order (REV or empty), offset, limit (jobs), withError (1 = with the error text), withPayload (1 = with the payload)
 -- REPLIES: {1 when there is more, then for each job id, score, state, attempts, max_attempts, lapses, start_by, last_error, payload; what is absent or not asked for is nil}
 -- REPEATABLE: yes
 -- COST: 1 command (ZRANGE) and 1 a job (HMGET)
@@ -16,12 +16,8 @@ local found = redis.call('ZRANGE', unpack(range))
 local step = by == 'BYSCORE' and 2 or 1
 local reply, bytes = {#found / step > tonumber(limit) and 1 or 0}, 0
 for i = 1, math.min(#found, limit * step), step do
-  local fields = {'state', 'attempts', 'max_attempts', 'lapses', 'start_by'}
-  if ARGV[8] == '1' then
-    fields[6] = 'last_error'
-    fields[7] = 'payload'
-  end
-  local row = redis.call('HMGET', prefix .. found[i], unpack(fields))
+  local row = redis.call('HMGET', prefix .. found[i], 'state', 'attempts', 'max_attempts', 'lapses', 'start_by',
+    ARGV[8] == '1' and 'last_error' or '', ARGV[9] == '1' and 'payload' or '')
   bytes = bytes + #(row[7] or '')
   -- A short page is legal: the cursor goes on from its last job.
   if bytes > MAX_BYTES and i > 1 then

@@ -15,6 +15,13 @@ export type ClaimedRow = {
   readonly payload: Uint8Array | undefined
 }
 
+/** How a failed job is given back. */
+export type RetryOptions = {
+  readonly delayMs?: number | undefined
+  readonly maxAttempts?: number | undefined
+  readonly error?: string | undefined
+}
+
 /** Runs one script, behind the commands that go before it in the same round trip; a refusal is a value. */
 export async function runOne(
   port: RedisPort,
@@ -83,7 +90,7 @@ export function createCore(port: RedisPort, queue: string) {
     async retry(
       id: string,
       token: number,
-      { delayMs, maxAttempts, error = '' }: { delayMs?: number; maxAttempts?: number; error?: string },
+      { delayMs, maxAttempts, error = '' }: RetryOptions,
     ): Promise<{ status: 'scheduled' | 'dead'; delayMs: number } | Refusal> {
       const result = await runOne(
         port,

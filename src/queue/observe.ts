@@ -65,6 +65,7 @@ export type PageRequest = {
   readonly from?: number | undefined
   /** Mint time, epoch ms, exclusive; only for pending and dead. */
   readonly to?: number | undefined
+  readonly withErrors: boolean
   readonly withPayload: boolean
 }
 
@@ -219,6 +220,7 @@ export function createObserver(port: RedisPort, queue: string) {
             reverse ? 'REV' : '',
             offset,
             page.limit + again,
+            page.withErrors ? 1 : 0,
             page.withPayload ? 1 : 0,
           ],
         ),

@@ -86,6 +86,7 @@ export function createProducer(port: RedisPort, queue: string, minter: Minter) {
           if (answer === undefined) throw new UpstreamError('Redis answered for fewer jobs than were sent')
           const collided =
             'status' in answer && answer.status === 'duplicate' && !job.chosen && answer.id === job.id
+          if (collided) minter.collided()
           if (collided) open.push({ job: jobs[job.index] ?? job, index: job.index })
           results[job.index] = answer
         }

@@ -1,0 +1,41 @@
+/**
+ * A deployment: bindings read into settings, and the database they name, kept for as long as the isolate lives and the
+ * bindings stay what they are.
+ */
+import { type EnvReading, parseEnv } from './env.ts'
+import { createDatabase, type Database } from './queue/database.ts'
+import type { RedisPort } from './queue/redis.ts'
+import { createUpstashPort } from './queue/upstash.ts'
+
+export type Bindings = Readonly<Record<string, unknown>>
+
+export type Deployment = {
+  readonly env: EnvReading
+  /** Undefined when the bindings do not name a usable one. */
+  readonly database: Database | undefined
+}
+
+export type DeploymentOptions = {
+  /** The clock, in epoch ms. It prices absolute times and limits; leases and delays are the server's. */
+  readonly now?: () => number
+  /** Another way to Redis than Upstash's REST API. */
+  readonly port?: RedisPort
+}
+
+/** Reads deployments from bindings; the last one is kept. */
+export function createDeployments(options: DeploymentOptions = {}): (bindings: Bindings) => Deployment {
+  let known: { fingerprint: string; deployment: Deployment } | undefined
+  return (bindings) => {
+    const relevant = Object.entries(bindings).filter(([name]) => /^(EMQ_|UPSTASH_)/.test(name))
+    const fingerprint = JSON.stringify(relevant)
+    if (known?.fingerprint === fingerprint) return known.deployment
+    const env = parseEnv(bindings)
+    const { redis, limits } = env.settings
+    const port =
+      options.port ??
+      (redis === undefined ? undefined : createUpstashPort({ ...redis, timeoutMs: limits.redisTimeoutMs }))
+    const database = port === undefined ? undefined : createDatabase(port, env.settings, options.now)
+    known = { fingerprint, deployment: { env, database } }
+    return known.deployment
+  }
+}

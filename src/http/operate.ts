@@ -1,0 +1,253 @@
+/** Operating: the pumps, maintenance, redrive, reschedule, remove, drain, pause and settings. */
+import * as z from 'zod'
+import { maintain } from '../maintenance/maintenance.ts'
+import { isJobId } from '../protocol/ids.ts'
+import { queueMatches } from '../protocol/keys.ts'
+import {
+  DEFAULT_MOVE_LIMIT,
+  MAX_BACKOFF_BASE_MS,
+  MAX_BACKOFF_MAX_MS,
+  MAX_DELAY_MS,
+  MAX_ERROR_CHARS,
+  MAX_MOVE_LIMIT,
+  MAX_QUEUE_CAP,
+} from '../protocol/limits.ts'
+import { settingsResponse } from './observe.ts'
+import { ProblemError } from './problem.ts'
+import { accepted } from './refusal.ts'
+import { ok, route } from './route.ts'
+import { delayMs, instant, integer, leaseMs, maxAttempts } from './schemas.ts'
+
+const limit = integer(1, MAX_MOVE_LIMIT).optional()
+const limitBody = z.strictObject({ limit })
+const emptyBody = z.strictObject({})
+const pausedResponse = z.object({ paused: z.boolean() })
+
+const settingsBody = z.strictObject({
+  maxAttempts: maxAttempts.nullish(),
+  backoff: z
+    .strictObject({
+      baseMs: integer(1, MAX_BACKOFF_BASE_MS).nullish(),
+      maxMs: integer(1, MAX_BACKOFF_MAX_MS).nullish(),
+    })
+    .nullish(),
+  leaseMs: leaseMs.nullish(),
+  maxActive: integer(0, MAX_QUEUE_CAP).nullish(),
+  maxPending: integer(0, MAX_QUEUE_CAP).nullish(),
+})
+
+export const operateRoutes = [
+  route({
+    method: 'POST',
+    path: '/v1/queues/{queue}/promote',
+    operationId: 'promote',
+    summary: 'Move jobs that are due to pending',
+    scope: 'operate',
+    body: limitBody,
+    responses: {
+      200: { description: 'What was moved', schema: z.object({ promoted: z.int(), more: z.boolean() }) },
+    },
+    errors: [],
+    handle: async ({ queue, body }) => {
+      const { promoted, more } = await queue.promote(body.limit ?? DEFAULT_MOVE_LIMIT)
+      return ok({ promoted, more })
+    },
+  }),
+  route({
+    method: 'POST',
+    path: '/v1/queues/{queue}/reap',
+    operationId: 'reap',
+    summary: 'Take back jobs whose lease has lapsed',
+    scope: 'operate',
+    body: limitBody,
+    responses: {
+      200: {
+        description: 'What was taken out of active, and how much of it died',
+        schema: z.object({ reaped: z.int(), dead: z.int(), more: z.boolean() }),
+      },
+    },
+    errors: [],
+    handle: async ({ queue, body }) => {
+      const { reaped, dead, more } = await queue.reap(body.limit ?? DEFAULT_MOVE_LIMIT)
+      return ok({ reaped, dead, more })
+    },
+  }),
+  route({
+    method: 'POST',
+    path: '/v1/maintenance',
+    operationId: 'maintain',
+    summary: 'Do what the cron does',
+    description: 'A token with queue patterns maintains only those queues.',
+    scope: 'operate',
+    body: emptyBody,
+    responses: {
+      200: {
+        description: 'What was moved, and which queues are not finished',
+        schema: z.object({
+          queues: z.int(),
+          promoted: z.int(),
+          reaped: z.int(),
+          dead: z.int(),
+          ghosts: z.int(),
+          remaining: z.array(z.string()),
+        }),
+      },
+    },
+    errors: [],
+    handle: async ({ database, settings, grant }) => {
+      const all = grant.queues.includes('*')
+      const only = (queue: string): boolean => grant.queues.some((pattern) => queueMatches(pattern, queue))
+      const { failures, ...report } = await maintain(database, {
+        always: settings.queues,
+        only: all ? undefined : only,
+      })
+      for (const { cause } of failures) console.error('maintenance of a queue failed', cause)
+      return ok(report)
+    },
+  }),
+  route({
+    method: 'POST',
+    path: '/v1/queues/{queue}/jobs/{id}/redrive',
+    operationId: 'redrive',
+    summary: 'Bring a dead job back to pending',
+    description: 'Same id and payload, a fresh retry budget; the token still rises.',
+    scope: 'operate',
+    body: emptyBody,
+    responses: {
+      200: {
+        description: 'The job is pending',
+        schema: z.object({ id: z.string(), status: z.literal('pending') }),
+      },
+    },
+    errors: ['gone', 'wrong_state', 'wrong_kind'],
+    handle: async ({ queue, id }) => ok({ id, status: accepted(await queue.redrive(id)) }),
+  }),
+  route({
+    method: 'POST',
+    path: '/v1/queues/{queue}/redrive',
+    operationId: 'redriveMany',
+    summary: 'Bring dead jobs back, oldest first',
+    description: 'Looks at a bounded number of jobs and says where to go on.',
+    scope: 'operate',
+    body: z.strictObject({
+      limit,
+      from: instant.optional(),
+      to: instant.optional(),
+      errorContains: z.string().min(1).max(MAX_ERROR_CHARS).optional(),
+      dryRun: z.boolean().optional(),
+      cursor: z
+        .string()
+        .refine(isJobId, 'is no cursor of this operation')
+        .meta({ override: { type: 'string' } })
+        .optional(),
+    }),
+    responses: {
+      200: {
+        description: 'How many were redriven, or would have been',
+        schema: z.object({ redriven: z.int(), more: z.boolean(), cursor: z.string().optional() }),
+      },
+    },
+    errors: [],
+    handle: async ({ queue, body: { limit = DEFAULT_MOVE_LIMIT, ...request } }) =>
+      ok(await queue.redriveMany({ limit, ...request })),
+  }),
+  route({
+    method: 'PUT',
+    path: '/v1/queues/{queue}/jobs/{id}/schedule',
+    operationId: 'reschedule',
+    summary: 'Move a scheduled job to another time; 0 is now',
+    scope: 'operate',
+    body: z
+      .strictObject({ delayMs: delayMs.optional(), runAt: instant.optional() })
+      .refine((body) => (body.delayMs === undefined) !== (body.runAt === undefined), {
+        message: 'exactly one of runAt and delayMs must be given',
+      }),
+    responses: {
+      200: {
+        description: 'Where the job is now',
+        schema: z.object({ id: z.string(), status: z.enum(['pending', 'scheduled']) }),
+      },
+    },
+    errors: ['gone', 'wrong_state', 'wrong_kind'],
+    handle: async ({ queue, id, body, database }) => {
+      const { runAt, delayMs = 0 } = body
+      if ((runAt ?? 0) - database.now() > MAX_DELAY_MS)
+        throw new ProblemError('invalid', 'The body is malformed.', {
+          errors: [{ path: 'runAt', message: 'is more than 366 days ahead' }],
+        })
+      return ok({
+        id,
+        ...accepted(await queue.reschedule(id, runAt === undefined ? { delayMs } : { runAt })),
+      })
+    },
+  }),
+  route({
+    method: 'DELETE',
+    path: '/v1/queues/{queue}/jobs/{id}',
+    operationId: 'remove',
+    summary: 'Delete a job that no live lease holds',
+    scope: 'operate',
+    responses: { 204: { description: 'The job is deleted' } },
+    errors: ['gone', 'locked', 'wrong_kind'],
+    handle: async ({ queue, id }) => {
+      accepted(await queue.remove(id))
+      return { status: 204 }
+    },
+  }),
+  route({
+    method: 'POST',
+    path: '/v1/queues/{queue}/drain',
+    operationId: 'drain',
+    summary: 'Delete jobs of one state, oldest first',
+    scope: 'operate',
+    body: z.strictObject({ state: z.enum(['pending', 'scheduled', 'dead']), limit }),
+    responses: {
+      200: {
+        description: 'How many were deleted',
+        schema: z.object({ removed: z.int(), more: z.boolean() }),
+      },
+    },
+    errors: [],
+    handle: async ({ queue, body }) => ok(await queue.drain(body.state, body.limit ?? DEFAULT_MOVE_LIMIT)),
+  }),
+  route({
+    method: 'POST',
+    path: '/v1/queues/{queue}/pause',
+    operationId: 'pause',
+    summary: 'Stop claims through this API',
+    scope: 'operate',
+    body: emptyBody,
+    responses: { 200: { description: 'The queue is paused', schema: pausedResponse } },
+    errors: [],
+    handle: async ({ queue }) => {
+      await queue.pause()
+      return ok({ paused: true })
+    },
+  }),
+  route({
+    method: 'POST',
+    path: '/v1/queues/{queue}/resume',
+    operationId: 'resume',
+    summary: 'Let claims through again',
+    scope: 'operate',
+    body: emptyBody,
+    responses: { 200: { description: 'The queue is not paused', schema: pausedResponse } },
+    errors: [],
+    handle: async ({ queue }) => {
+      await queue.resume()
+      return ok({ paused: false })
+    },
+  }),
+  route({
+    method: 'PUT',
+    path: '/v1/queues/{queue}/settings',
+    operationId: 'changeSettings',
+    summary: 'Change settings of a queue',
+    description: 'Merged into those in force; `null` takes one back to its default.',
+    scope: 'operate',
+    body: settingsBody,
+    responses: { 200: { description: 'The settings in force', schema: settingsResponse } },
+    errors: [],
+    handle: async ({ queue, body }) => ok(await queue.changeSettings(body)),
+  }),
+]

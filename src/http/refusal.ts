@@ -1,0 +1,46 @@
+/** Refusals of the queue as problems of the API: one mapping, for single moves and for items of a batch. */
+import type { ErrorCode } from '../errors.ts'
+import type { Refusal } from '../protocol/refusals.ts'
+import { ProblemError, type ProblemExtras } from './problem.ts'
+
+type Description = { code: ErrorCode; detail: string; extras: ProblemExtras }
+
+const STALE_DETAIL = {
+  superseded: 'The token is not the live one: another claim holds the job, or has held it since.',
+  released: 'The token is spent: its holder gave the job back before, or the job was redriven.',
+  lapsed: 'The lease ran out and the job was taken back.',
+}
+
+export function describe(refusal: Refusal): Description {
+  switch (refusal.refused) {
+    case 'stale':
+      return { code: 'stale', detail: STALE_DETAIL[refusal.reason], extras: { reason: refusal.reason } }
+    case 'gone':
+      return { code: 'gone', detail: 'There is no such job any more.', extras: {} }
+    case 'wrong_kind':
+      return { code: 'wrong_kind', detail: 'The id is well-formed, but not of a job.', extras: {} }
+    case 'wrong_state': {
+      const state = refusal.state as NonNullable<ProblemExtras['state']>
+      return { code: 'wrong_state', detail: `The job is ${state}.`, extras: { state } }
+    }
+    case 'locked':
+      return { code: 'locked', detail: 'A live lease holds the job.', extras: {} }
+    case 'overloaded':
+      return { code: 'overloaded', detail: 'The queue holds as many pending jobs as it may.', extras: {} }
+  }
+}
+
+/** Throws a refusal as a problem; passes everything else on. */
+export function accepted<T>(result: T | Refusal): Exclude<T, Refusal> {
+  if (typeof result === 'object' && result !== null && 'refused' in result) {
+    const { code, detail, extras } = describe(result)
+    throw new ProblemError(code, detail, extras)
+  }
+  return result as Exclude<T, Refusal>
+}
+
+/** A refusal as the `error` of an item. */
+export function itemError(refusal: Refusal): { code: ErrorCode; detail: string } & ProblemExtras {
+  const { code, detail, extras } = describe(refusal)
+  return { code, detail, ...extras }
+}
