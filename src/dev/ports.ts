@@ -19,18 +19,15 @@ export async function freePort(): Promise<number> {
 }
 
 /**
- * The port to listen on: the asked one, which must be free; without one, the default, or any free one when the
- * default is busy.
+ * The port to listen on: the asked one, which must be free; without one, the default, or 0 (let the system choose)
+ * when the default is busy.
  *
  * @throws {Error} when the asked port is busy.
  */
 export async function choosePort(asked: number | undefined, preferred: number): Promise<number> {
-  if (asked === 0) return freePort()
   if (await isPortFree(asked ?? preferred)) return asked ?? preferred
-  if (asked !== undefined) {
-    throw new Error(`Port ${asked} of 127.0.0.1 is busy. Stop what listens there, or ask for another port.`)
-  }
-  return freePort()
+  if (asked === undefined) return 0
+  throw new Error(`Port ${asked} of ${LOCALHOST} is busy. Stop what listens there, or ask for another port.`)
 }
 
 function tryListen(port: number): Promise<number | undefined> {

@@ -1,0 +1,47 @@
+/**
+ * The process that runs the Worker: started by `worker.ts`, which it serves over its IPC channel.
+ *
+ * It is a process of its own because workerd does not notice when whoever started it is killed. This process does:
+ * its channel closes then, and it ends workerd and itself.
+ */
+
+import { Log, LogLevel, Miniflare, type MiniflareOptions } from 'miniflare'
+
+export type HostRequest =
+  | { readonly kind: 'start'; readonly options: MiniflareOptions }
+  | { readonly kind: 'scheduled'; readonly cron: string }
+
+export type HostReply =
+  | { readonly kind: 'started'; readonly url: string }
+  | { readonly kind: 'ran'; readonly outcome: string }
+  | { readonly kind: 'failed'; readonly message: string }
+
+/** What miniflare gives is typed by the types of Workers, which this project does without. */
+type ScheduledWorker = { scheduled(event: { cron: string }): Promise<{ outcome: string }> }
+
+let miniflare: Miniflare | undefined
+
+async function handle(request: HostRequest): Promise<HostReply> {
+  if (request.kind === 'start') {
+    miniflare = new Miniflare({ ...request.options, log: new Log(LogLevel.WARN) })
+    return { kind: 'started', url: (await miniflare.ready).origin }
+  }
+  if (miniflare === undefined) throw new Error('The Worker was not started.')
+  const worker = (await miniflare.getWorker()) as unknown as ScheduledWorker
+  const { outcome } = await worker.scheduled({ cron: request.cron })
+  return { kind: 'ran', outcome }
+}
+
+process.on('message', async (request: HostRequest) => {
+  try {
+    process.send?.(await handle(request))
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error)
+    process.send?.({ kind: 'failed', message } satisfies HostReply)
+  }
+})
+
+process.on('disconnect', async () => {
+  await miniflare?.dispose()
+  process.exit()
+})
