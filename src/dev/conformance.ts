@@ -1,0 +1,399 @@
+/**
+ * Conformance: plays the six gates of the protocol, and further scenarios, against a Redis that is reached in any way,
+ * with the core scripts alone. The bundle is the contract, not the transport: the same lines pass over REST and RESP.
+ *
+ * Works in queues with names of its own and deletes them at the end, so it can be pointed at a database in use.
+ */
+import assert from 'node:assert/strict'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { createMinter } from '../protocol/ids.ts'
+import { keyspace } from '../protocol/keys.ts'
+import { SCRIPTS } from '../protocol/scripts.generated.ts'
+import { createCore } from '../queue/core.ts'
+import type { RedisPort } from '../queue/redis.ts'
+import { groups, integer, list, optionalText, text } from '../queue/replies.ts'
+
+type Core = ReturnType<typeof createCore>
+
+/** What a gate works with: two clients of one queue of its own. */
+type Stage = {
+  readonly port: RedisPort
+  readonly queue: Core
+  readonly other: Core
+  readonly keys: ReturnType<typeof keyspace>
+  readonly mint: () => string
+  readonly row: (id: string) => Promise<Record<string, string>>
+  readonly scoreIn: (set: string, id: string) => Promise<string | undefined>
+  /** Every key of the queue that holds jobs or rows. */
+  readonly remains: () => Promise<number>
+}
+
+type Gate = {
+  readonly name: string
+  /** What has been shown when the gate has passed. */
+  readonly shows: string
+  readonly play: (stage: Stage) => Promise<void>
+}
+
+const LEASE_MS = 30_000
+const STALE = { refused: 'stale', reason: 'superseded' }
+const RELEASED = { refused: 'stale', reason: 'released' }
+const GONE = { refused: 'gone' }
+
+/** Claims, and insists on a job. */
+async function claimed(queue: Core, leaseMs = LEASE_MS) {
+  const job = await queue.claim(leaseMs)
+  assert.ok(job, 'the claim gave no job')
+  return job
+}
+
+/** Repeats a pump until it has moved something: time passes by the server's clock, not by ours. */
+async function until(pump: () => Promise<number>): Promise<void> {
+  for (let tries = 0; tries < 200; tries++) {
+    if ((await pump()) > 0) return
+    await sleep(10)
+  }
+  assert.fail('nothing was moved within two seconds')
+}
+
+const promoted = (queue: Core) => until(async () => (await queue.promote(10)).promoted)
+const reaped = (queue: Core) => until(async () => (await queue.reap(10)).reaped)
+
+const GATES: readonly Gate[] = [
+  {
+    name: 'L1 surface',
+    shows:
+      "the machine's surface: claim, complete, retry, promote, reap join enqueue, browse, pending_size -- eight verbs, every transition one script",
+    async play({ queue, mint }) {
+      const core = ['claim', 'complete', 'enqueue', 'promote', 'reap', 'retry'] as const
+      for (const name of core) assert.match(SCRIPTS[name].sha1, /^[0-9a-f]{40}$/)
+      assert.equal(SCRIPTS.claim.sha1, '2319de1e94e21dd355032c7a25b90636b53f36cd')
+      const reads = ['browse', 'pendingSize'] as const
+      assert.deepEqual(Object.keys(queue).sort(), [...core, ...reads].sort())
+      const ids = [mint(), mint(), mint()]
+      for (const id of ids) assert.equal(await queue.enqueue(id, '{}'), 'enqueued')
+      assert.deepEqual(await queue.browse(10), ids.toReversed())
+      assert.equal(await queue.pendingSize(), 3)
+    },
+  },
+  {
+    name: 'L2 happy',
+    shows:
+      'claim hands out the oldest job with a server-clock lease and fencing token 1; complete with the right token retires the row -- nothing remains',
+    async play({ port, queue, keys, mint, row, scoreIn, remains }) {
+      const [first, second] = [mint(), mint()]
+      await queue.enqueue(second, 'second')
+      await queue.enqueue(first, 'first')
+      assert.deepEqual(await row(first), { state: 'pending', attempts: '0', payload: 'first' })
+      const job = await claimed(queue)
+      assert.equal(job.id, first)
+      assert.equal(job.token, 1)
+      assert.deepEqual(await row(first), { state: 'active', attempts: '1', payload: 'first' })
+      const [time] = await port.send([['TIME']])
+      const left = Number(await scoreIn(keys.active, first)) - integer(list(time)[0]) * 1000
+      assert.ok(
+        left > LEASE_MS - 5_000 && left < LEASE_MS + 1_000,
+        `the lease is ${left} ms from the server's now`,
+      )
+      assert.equal(await queue.complete(first, 1), 'completed')
+      assert.equal(await queue.complete((await claimed(queue)).id, 1), 'completed')
+      assert.equal(await remains(), 0)
+      assert.equal(await queue.claim(LEASE_MS), undefined)
+    },
+  },
+  {
+    name: 'L3 fence',
+    shows:
+      "a stale token is refused on the wire: EMQSTALE; the lease holder's work survives the zombie's complete",
+    async play({ queue, mint, row }) {
+      const id = mint()
+      await queue.enqueue(id, '{}')
+      await claimed(queue)
+      const before = await row(id)
+      assert.deepEqual(await queue.complete(id, 99), STALE)
+      assert.deepEqual(await queue.retry(id, 99, { delayMs: 0, maxAttempts: 2 }), STALE)
+      assert.deepEqual(await row(id), before)
+      assert.equal(await queue.complete(id, 1), 'completed')
+    },
+  },
+  {
+    name: 'L4 schedule',
+    shows:
+      'retry parks the job in the schedule, promote moves the due back to pending, and the next claim hands token 2 -- one job, two lives, one counter',
+    async play({ queue, mint, row }) {
+      const id = mint()
+      await queue.enqueue(id, '{}')
+      await claimed(queue)
+      const retried = await queue.retry(id, 1, { delayMs: 20, maxAttempts: 5, error: 'boom' })
+      assert.deepEqual(retried, { status: 'scheduled', delayMs: 20 })
+      assert.equal((await row(id))['state'], 'scheduled')
+      assert.equal(await queue.pendingSize(), 0)
+      await promoted(queue)
+      assert.equal((await claimed(queue)).token, 2)
+      assert.deepEqual(await queue.complete(id, 1), STALE)
+      assert.equal(await queue.complete(id, 2), 'completed')
+    },
+  },
+  {
+    name: 'L5 dead',
+    shows:
+      'attempts 2 against max 2 is the morgue: state dead, last_error kept, and the dead set browses in mint order like everything else',
+    async play({ port, queue, keys, mint, row }) {
+      const ids = [mint(), mint()]
+      for (const id of ids) await queue.enqueue(id, '{}')
+      for (const token of [1, 2]) {
+        for (const id of ids) {
+          assert.equal((await claimed(queue)).id, id)
+          await queue.retry(id, token, { delayMs: 0, maxAttempts: 2, error: `failed ${token}` })
+        }
+        if (token === 1) await until(async () => (await queue.promote(10)).promoted)
+      }
+      for (const id of ids) {
+        const { state, last_error: lastError } = await row(id)
+        assert.deepEqual({ state, lastError }, { state: 'dead', lastError: 'failed 2' })
+      }
+      const [dead] = await port.send([['ZRANGE', keys.dead, '+', '-', 'BYLEX', 'REV']])
+      assert.deepEqual(list(dead).map(text), ids.toReversed())
+    },
+  },
+  {
+    name: 'L6 reap',
+    shows:
+      "a 40 ms lease expires unanswered; reap returns the orphan to pending and the next claim holds token 2 -- crash recovery is one zset scan on the server's clock",
+    async play({ queue, mint, row }) {
+      const id = mint()
+      await queue.enqueue(id, '{}')
+      await claimed(queue, 40)
+      await reaped(queue)
+      assert.equal((await row(id))['state'], 'pending')
+      assert.equal((await claimed(queue)).token, 2)
+      assert.equal(await queue.complete(id, 2), 'completed')
+    },
+  },
+]
+
+const SCENARIOS: readonly Gate[] = [
+  {
+    name: 'S1 duplicate',
+    shows: 'an id that lives answers duplicate and changes nothing, in whatever state the job is',
+    async play({ queue, mint, row }) {
+      const id = mint()
+      await queue.enqueue(id, 'first')
+      assert.equal(await queue.enqueue(id, 'second'), 'duplicate')
+      await claimed(queue)
+      assert.equal(await queue.enqueue(id, 'second'), 'duplicate')
+      assert.deepEqual(await row(id), { state: 'active', attempts: '1', payload: 'first' })
+    },
+  },
+  {
+    name: 'S2 kind',
+    shows: 'an id of another kind is refused before anything is written: EMQKIND',
+    async play({ queue, mint, remains }) {
+      assert.deepEqual(await queue.enqueue(mint().replace('JOB', 'USR'), '{}'), { refused: 'wrong_kind' })
+      assert.equal(await remains(), 0)
+    },
+  },
+  {
+    name: 'S3 order',
+    shows: 'mint order is delivery order, whatever order they were enqueued in, and bytes decide it',
+    async play({ queue }) {
+      const ids = ['JOB0Dq5JVGd5nZ', 'JOB0Dq5JVGd5na', 'JOB0KHTOWnGLuC', 'JOB0NgWEfAEJfs']
+      for (const id of ids.toReversed()) await queue.enqueue(id, '{}')
+      const claims = []
+      for (const _ of ids) claims.push((await claimed(queue)).id)
+      assert.deepEqual(claims, ids)
+    },
+  },
+  {
+    name: 'S4 gone',
+    shows: 'a late report on a completed job is gone, and creates nothing',
+    async play({ queue, mint, remains }) {
+      const id = mint()
+      await queue.enqueue(id, '{}')
+      await claimed(queue)
+      await queue.complete(id, 1)
+      assert.deepEqual(await queue.complete(id, 1), GONE)
+      assert.deepEqual(await queue.retry(id, 1, { delayMs: 0, maxAttempts: 5 }), GONE)
+      assert.equal(await remains(), 0)
+    },
+  },
+  {
+    name: 'S5 spent token',
+    shows: 'who has given a job back has spent its token, in the schedule, in pending and in the morgue',
+    async play({ queue, mint }) {
+      const id = mint()
+      await queue.enqueue(id, '{}')
+      assert.deepEqual(await queue.complete(id, 0), STALE)
+      await claimed(queue)
+      await queue.retry(id, 1, { delayMs: 0, maxAttempts: 2 })
+      assert.deepEqual(await queue.complete(id, 1), RELEASED)
+      await promoted(queue)
+      assert.deepEqual(await queue.complete(id, 1), RELEASED)
+      await claimed(queue)
+      await queue.retry(id, 2, { delayMs: 0, maxAttempts: 2 })
+      assert.deepEqual(await queue.complete(id, 2), RELEASED)
+    },
+  },
+  {
+    name: 'S6 late completion',
+    shows:
+      'after the reap and before another claim the last holder may still complete; it may do nothing else',
+    async play({ queue, mint, remains }) {
+      const id = mint()
+      await queue.enqueue(id, '{}')
+      await claimed(queue, 20)
+      await reaped(queue)
+      const lapsed = { refused: 'stale', reason: 'lapsed' }
+      assert.deepEqual(await queue.retry(id, 1, { delayMs: 0, maxAttempts: 5 }), lapsed)
+      assert.equal(await queue.complete(id, 1), 'completed')
+      assert.equal(await remains(), 0)
+    },
+  },
+  {
+    name: 'S7 ghost',
+    shows: 'an id without a row is dropped when it is met, and blocks neither its id nor the job behind it',
+    async play({ port, queue, keys, mint, remains }) {
+      const [inPending, inActive, inSchedule, good] = [mint(), mint(), mint(), mint()]
+      await port.send([
+        ['ZADD', keys.pending, 0, inPending],
+        ['ZADD', keys.active, 1, inActive],
+        ['ZADD', keys.schedule, 1, inSchedule],
+      ])
+      await queue.enqueue(good, '{}')
+      await queue.reap(10)
+      await queue.promote(10)
+      const ghost = await claimed(queue)
+      assert.deepEqual([ghost.id, ghost.payload], [inPending, undefined])
+      assert.deepEqual(await queue.complete(ghost.id, ghost.token), GONE)
+      assert.equal((await claimed(queue)).id, good)
+      assert.equal(await queue.complete(good, 1), 'completed')
+      assert.equal(await queue.enqueue(inActive, '{}'), 'enqueued')
+      await queue.complete((await claimed(queue)).id, 1)
+      assert.equal(await remains(), 0)
+    },
+  },
+  {
+    name: 'S8 script flush',
+    shows: 'a Redis that has lost its scripts gets them again in the middle of any move',
+    async play({ port, queue, mint }) {
+      const flush = () => port.send([['SCRIPT', 'FLUSH']])
+      const id = mint()
+      await flush()
+      assert.equal(await queue.enqueue(id, '{}'), 'enqueued')
+      await flush()
+      await claimed(queue)
+      await flush()
+      await queue.retry(id, 1, { delayMs: 0, maxAttempts: 5 })
+      await flush()
+      await promoted(queue)
+      await flush()
+      await queue.reap(10)
+      await claimed(queue)
+      await flush()
+      assert.equal(await queue.complete(id, 2), 'completed')
+    },
+  },
+  {
+    name: 'S9 two clients',
+    shows: 'two clients at once never get the same job, and drain the queue together',
+    async play({ queue, other, mint, remains }) {
+      const ids = Array.from({ length: 40 }, mint)
+      await Promise.all(ids.map((id) => queue.enqueue(id, '{}')))
+      const done: string[] = []
+      const work = async (core: Core) => {
+        for (let job = await core.claim(LEASE_MS); job !== undefined; job = await core.claim(LEASE_MS)) {
+          assert.equal(await core.complete(job.id, job.token), 'completed')
+          done.push(job.id)
+        }
+      }
+      await Promise.all([work(queue), work(other)])
+      assert.deepEqual(done.sort(), ids.sort())
+      assert.equal(await remains(), 0)
+    },
+  },
+]
+
+export type ConformanceOptions = {
+  /** One client's way to Redis, and a second client's; the same one may stand for both. */
+  readonly port: RedisPort
+  readonly other?: RedisPort
+  /** Where each line goes. Default: standard output. */
+  readonly print?: (line: string) => void
+}
+
+function stageOf(port: RedisPort, other: RedisPort, name: string, mint: () => string): Stage {
+  const keys = keyspace(name)
+  return {
+    port,
+    queue: createCore(port, name),
+    other: createCore(other, name),
+    keys,
+    mint,
+    async row(id) {
+      const [reply] = await port.send([['HGETALL', keys.job(id)]])
+      return Object.fromEntries(groups(list(reply), 2).map(([field, value]) => [text(field), text(value)]))
+    },
+    async scoreIn(set, id) {
+      const [reply] = await port.send([['ZSCORE', set, id]])
+      return optionalText(reply)
+    },
+    async remains() {
+      const [pending, active, schedule, dead] = await port.send(
+        [keys.pending, keys.active, keys.schedule, keys.dead].map((key) => ['ZCARD', key]),
+      )
+      const rows = await rowKeys(port, keys.jobPrefix)
+      return [pending, active, schedule, dead].map(integer).reduce((sum, size) => sum + size, rows.length)
+    },
+  }
+}
+
+async function rowKeys(port: RedisPort, prefix: string): Promise<string[]> {
+  const found: string[] = []
+  let cursor = '0'
+  do {
+    const [reply] = await port.send([['SCAN', cursor, 'MATCH', `${prefix}*`, 'COUNT', 1000]])
+    const [next, keys] = list(reply)
+    cursor = text(next)
+    found.push(...list(keys).map(text))
+  } while (cursor !== '0')
+  return found
+}
+
+async function cleanUp({ port, keys }: Stage): Promise<void> {
+  const rows = await rowKeys(port, keys.jobPrefix)
+  const { pending, active, schedule, dead, completed, failed, ghosts } = keys
+  await port.send([['DEL', pending, active, schedule, dead, completed, failed, ghosts, ...rows]])
+}
+
+/** Plays all gates and scenarios, prints a line each, and answers whether all passed. */
+export async function runConformance({
+  port,
+  other = port,
+  print = console.log,
+}: ConformanceOptions): Promise<boolean> {
+  const minter = createMinter()
+  const run = `conformance-${Date.now()}`
+  const play = async (gates: readonly Gate[]): Promise<number> => {
+    let passed = 0
+    for (const gate of gates) {
+      const stage = stageOf(port, other, `${run}-${gate.name.slice(0, 2)}`, minter.mint)
+      try {
+        await gate.play(stage)
+        passed++
+        print(`${gate.name} ok -- ${gate.shows}`)
+      } catch (error) {
+        const reason = error instanceof Error ? error.message.split('\n').join(' ') : 'failed'
+        print(`${gate.name} FAILED -- ${reason}`)
+      } finally {
+        await cleanUp(stage).catch(() => print(`${gate.name}: the keys of its queue could not be deleted`))
+      }
+    }
+    return passed
+  }
+  const gates = await play(GATES)
+  const scenarios = await play(SCENARIOS)
+  const isClean = gates === GATES.length && scenarios === SCENARIOS.length
+  if (scenarios < SCENARIOS.length) print(`scenarios: ${scenarios} of ${SCENARIOS.length} passed`)
+  print(`${isClean ? 'PASS' : 'FAIL'} ${gates}/${GATES.length}`)
+  return isClean
+}

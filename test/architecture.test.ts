@@ -1,0 +1,78 @@
+/** Imports go one way; this reads them and enforces it. */
+import { readdirSync, readFileSync } from 'node:fs'
+import { dirname, join, relative } from 'node:path'
+import { expect, test } from 'vitest'
+
+const src = new URL('../src/', import.meta.url).pathname
+
+const files = readdirSync(src, { recursive: true, encoding: 'utf8' }).filter((file) => /\.tsx?$/.test(file))
+
+type Import = { readonly from: string; readonly to: string; readonly isType: boolean }
+
+/** The room a file is in: its folder below src, or its own name at the top. */
+const roomOf = (file: string): string => file.split('/')[0]?.replace(/\.ts$/, '') ?? file
+
+function importsOf(file: string): Import[] {
+  const source = readFileSync(join(src, file), 'utf8')
+  const statements = source.matchAll(/^\s*(?:import|export)\s+(type\s)?[^'"`;]*?from\s+'([^']+)'/gm)
+  return [...statements].map(([, type, to = '']) => ({
+    from: file,
+    to: to.startsWith('.') ? relative(src, join(src, dirname(file), to)) : to,
+    isType: type !== undefined,
+  }))
+}
+
+const imports = files.flatMap(importsOf)
+const inside = imports.filter(({ to }) => /\.tsx?$/.test(to))
+
+/** What each room may import; a room that is not listed here may not exist. */
+const MAY_IMPORT: Record<string, readonly string[]> = {
+  errors: [],
+  protocol: ['protocol'],
+  env: ['protocol'],
+  queue: ['protocol', 'queue', 'env'],
+  maintenance: ['protocol', 'queue', 'maintenance'],
+  deployment: ['env', 'queue'],
+  http: ['protocol', 'queue', 'http', 'maintenance', 'errors', 'env'],
+  app: ['protocol', 'queue', 'http', 'maintenance', 'errors', 'env', 'deployment'],
+  index: ['app', 'deployment', 'maintenance', 'service', 'env', 'queue', 'protocol'],
+  client: ['client'],
+}
+
+test('the source was found', () => {
+  expect(files.length).toBeGreaterThan(20)
+  expect(inside.length).toBeGreaterThan(50)
+})
+
+test('every room imports only the rooms below it', () => {
+  const wrong = inside.filter(({ from, to, isType }) => {
+    const room = roomOf(from)
+    if (room === 'dev') return false
+    if (room === 'client' && isType && roomOf(to) === 'protocol') return false
+    return !MAY_IMPORT[room]?.includes(roomOf(to))
+  })
+  expect(wrong).toEqual([])
+})
+
+test('nothing imports the local stack', () => {
+  expect(inside.filter(({ from, to }) => roomOf(from) !== 'dev' && roomOf(to) === 'dev')).toEqual([])
+})
+
+test('what runs on the edge imports nothing of Node', () => {
+  expect(imports.filter(({ from, to }) => roomOf(from) !== 'dev' && to.startsWith('node:'))).toEqual([])
+})
+
+test('one file sends to Redis on the edge', () => {
+  const senders = imports.filter(({ to }) => to.startsWith('@upstash/')).map(({ from }) => from)
+  expect(senders).toEqual(['queue/upstash.ts'])
+})
+
+test('the client has no dependency', () => {
+  const outside = imports.filter(({ from, to }) => roomOf(from) === 'client' && !/\.tsx?$/.test(to))
+  expect(outside).toEqual([])
+})
+
+test('folders are named by role', () => {
+  const kinds = files.filter((file) => /(^|\/)(utils?|types?|helpers?|interfaces?)(\/|\.ts$)/.test(file))
+  expect(kinds).toEqual([])
+})
