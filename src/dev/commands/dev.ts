@@ -1,0 +1,76 @@
+/** `npm run dev`: the local stack in the foreground, until it is asked to end. */
+
+import { Command } from 'commander'
+import { stopWhenAsked } from '../shutdown.ts'
+import { type Stack, startStack } from '../stack.ts'
+import { parsePort, parseUrl } from './options.ts'
+
+type DevOptions = {
+  readonly port?: number
+  readonly restPort?: number
+  readonly redisUrl?: string
+  readonly restUrl?: string
+  readonly restToken?: string
+  readonly data?: string
+  readonly quiet?: boolean
+  readonly json?: boolean
+  readonly testMode?: boolean
+}
+
+export function devCommand(): Command {
+  return new Command('dev')
+    .description(
+      'Starts a working queue on this machine: Redis, the REST bridge that stands for Upstash, the Worker in workerd, ' +
+        'and its cron. Variables EMQ_* of the environment reach the Worker.',
+    )
+    .option('--port <port>', 'of the HTTP API (default: 8787, or a free one when that is busy)', parsePort)
+    .option('--rest-port <port>', 'of the bridge (default: 8079, or a free one when that is busy)', parsePort)
+    .option('--redis-url <url>', 'use this Redis instead of starting one', parseUrl('redis:', 'rediss:'))
+    .option(
+      '--rest-url <url>',
+      'use this Upstash database instead of Redis and bridge',
+      parseUrl('https:', 'http:'),
+    )
+    .option('--rest-token <token>', 'of the database, or for the bridge')
+    .option('--data <folder>', 'keep the data of the embedded Redis in this folder')
+    .option('--test-mode', "switch on the bridge's test controls, see CONTRIBUTING.md")
+    .option('--quiet', 'print nothing but the line that says it is ready')
+    .option('--json', 'print that line as JSON')
+    .action(run)
+}
+
+async function run(options: DevOptions): Promise<void> {
+  // Until the stack is up there is nothing to stop in order: what has been started ends with this process.
+  let stop = async (): Promise<void> => {}
+  stopWhenAsked(() => stop())
+
+  const stack = await startStack({ ...options, env: process.env })
+  stop = stack.stop
+
+  // A program that reads JSON gets nothing else on stdout.
+  if (!options.quiet) (options.json ? process.stderr : process.stdout).write(introduction(stack))
+  process.stdout.write(options.json ? `${readyJson(stack)}\n` : `ready ${stack.url}\n`)
+}
+
+function readyJson({ url, restUrl, restToken, redisUrl, tokens }: Stack): string {
+  return JSON.stringify({ ready: true, url, restUrl, restToken, redisUrl, tokens })
+}
+
+function introduction({ url, restUrl, restToken, redisUrl, tokens }: Stack): string {
+  const post = (token: string, path: string, body: string): string =>
+    `curl -X POST ${url}/v1/queues/emails/${path} -H 'Authorization: Bearer ${token}' -H 'Content-Type: application/json' -d '${body}'`
+  const ownTokens = process.env['EMQ_TOKENS'] === undefined
+
+  return `
+  HTTP API   ${url}   (see ${url}/docs and ${url}/dashboard)
+  REST       ${restUrl}   token: ${restToken}
+  Redis      ${redisUrl ?? 'behind the REST URL'}
+  Tokens     ${ownTokens ? Object.values(tokens).join(', ') : 'those of EMQ_TOKENS in the environment'}
+  Cron       fired now and once a minute by this stack: locally nothing else does
+
+  ${post(tokens.producer, 'jobs', '{"payload":{"to":"ada@example.com"}}')}
+  ${post(tokens.consumer, 'claim', '{"limit":1}')}
+  ${post(tokens.consumer, 'jobs/<id>/complete', '{"token":<token>}')}
+
+`
+}
