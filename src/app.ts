@@ -8,6 +8,7 @@ import { type Context, Hono } from 'hono'
 import { cors } from 'hono/cors'
 import { type Bindings, createDeployments, type Deployment, type DeploymentOptions } from './deployment.ts'
 import type { UsableSettings } from './env.ts'
+import { auditRoutes } from './http/audit.ts'
 import { allows, authenticate, type Grant } from './http/auth.ts'
 import { readBody } from './http/body.ts'
 import { consumeRoutes } from './http/consume.ts'
@@ -31,6 +32,7 @@ export const ROUTES: readonly Route[] = [
   ...consumeRoutes,
   ...observeRoutes,
   ...operateRoutes,
+  ...auditRoutes,
 ]
 
 export type AppOptions = DeploymentOptions & {

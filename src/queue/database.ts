@@ -6,6 +6,7 @@
 import type { Settings } from '../env.ts'
 import { createMinter } from '../protocol/ids.ts'
 import { DEFAULT_LEASE_MS } from '../protocol/limits.ts'
+import { createAuditor } from './audit.ts'
 import { createConsumer, type Look } from './consume.ts'
 import { createCore } from './core.ts'
 import { createFence } from './fence.ts'
@@ -67,6 +68,7 @@ export function createDatabase(
         ...createConsumer(port, name, memory.look, now),
         ...createObserver(port, name),
         ...operator,
+        ...createAuditor(port, name),
         // What this isolate changes itself it need not wait a second to see.
         pause: () => operator.pause().finally(forget),
         resume: () => operator.resume().finally(forget),
