@@ -7,7 +7,7 @@
 import { type Context, Hono } from 'hono'
 import { cors } from 'hono/cors'
 import { type Bindings, createDeployments, type Deployment, type DeploymentOptions } from './deployment.ts'
-import type { UsableSettings } from './env.ts'
+import type { Settings } from './env.ts'
 import { auditRoutes } from './http/audit.ts'
 import { allows, authenticate, type Grant } from './http/auth.ts'
 import { readBody } from './http/body.ts'
@@ -78,9 +78,18 @@ function checkJobId(id: string): JobId {
   })
 }
 
-function usable({ env, database }: Deployment): { settings: UsableSettings; database: Database } {
+function usable({ env, database }: Deployment): { settings: Settings; database: Database } {
   if (env.ok && database !== undefined) return { settings: env.settings, database }
   throw new ProblemError('misconfigured', env.ok ? 'There is no Redis.' : `${env.problems.join('; ')}.`)
+}
+
+/** The database behind its fence: whatever a handler asks first, the fence is passed before. */
+function fenced({ fence, port, ...database }: Database): Database {
+  const send: Database['port']['send'] = async (commands) => {
+    await fence.pass()
+    return port.send(commands)
+  }
+  return { ...database, fence, port: { send } }
 }
 
 function checkScope(grant: Grant, route: Route, queue: string | undefined): void {
@@ -114,21 +123,11 @@ function dispatcher(routes: readonly Route[]): (context: Context<Env>) => Promis
       route.body === undefined
         ? undefined
         : validate(route.body, json === undefined ? {} : json.value, 'body')
-    await database.fence.pass()
-    // Where the path names no queue or job, no handler looks at one.
-    const queue = name === undefined ? (undefined as never) : database.queue(name)
-    const answer = await route.handle({
-      request,
-      settings,
-      database,
-      grant,
-      body,
-      json,
-      query,
-      queue,
-      id: id as JobId,
-    })
-    return respond(answer)
+    const behindFence = fenced(database)
+    const queue = name === undefined ? undefined : behindFence.queue(name)
+    return respond(
+      await route.handle({ request, settings, database: behindFence, grant, body, json, query, queue, id }),
+    )
   }
 }
 
@@ -181,15 +180,20 @@ export function createApp(options: AppOptions = {}, deploymentOf = createDeploym
     context.res.headers.set('Cache-Control', 'no-store')
   })
 
-  app.use((context, next) => {
+  const crossOrigin = cors({
+    origin: (origin) => origin,
+    allowMethods: ['GET', 'HEAD', 'POST', 'PUT', 'DELETE'],
+    allowHeaders: ['Authorization', 'Content-Type', 'Idempotency-Key', 'X-Request-Id'],
+    exposeHeaders: ['X-Request-Id', 'Retry-After'],
+    maxAge: 86_400,
+  })
+  app.use(async (context, next) => {
+    const origin = context.req.header('Origin')
+    if (origin === undefined) return next()
     const { allowedOrigins } = context.var.deployment.env.settings
-    return cors({
-      origin: (origin) => (allowedOrigins.includes('*') || allowedOrigins.includes(origin) ? origin : null),
-      allowMethods: ['GET', 'HEAD', 'POST', 'PUT', 'DELETE'],
-      allowHeaders: ['Authorization', 'Content-Type', 'Idempotency-Key', 'X-Request-Id'],
-      exposeHeaders: ['X-Request-Id', 'Retry-After'],
-      maxAge: 86_400,
-    })(context, next)
+    if (allowedOrigins.includes('*') || allowedOrigins.includes(origin)) return crossOrigin(context, next)
+    // A browser asks before it sends the request: its page learns that it may not.
+    return context.req.method === 'OPTIONS' ? context.body(null, 204) : next()
   })
 
   const open = (path: string, handle: (context: Context<Env>) => Promise<Response>): void => {

@@ -4,7 +4,6 @@
  */
 import { type EnvReading, parseEnv } from './env.ts'
 import { createDatabase, type Database } from './queue/database.ts'
-import type { RedisPort } from './queue/redis.ts'
 import { createUpstashPort } from './queue/upstash.ts'
 
 export type Bindings = Readonly<Record<string, unknown>>
@@ -18,8 +17,6 @@ export type Deployment = {
 export type DeploymentOptions = {
   /** The clock, in epoch ms. It prices absolute times and limits; leases and delays are the server's. */
   readonly now?: () => number
-  /** Another way to Redis than Upstash's REST API. */
-  readonly port?: RedisPort
 }
 
 /** Reads deployments from bindings; the last one is kept. */
@@ -31,10 +28,8 @@ export function createDeployments(options: DeploymentOptions = {}): (bindings: B
     if (known?.fingerprint === fingerprint) return known.deployment
     const env = parseEnv(bindings)
     const { redis, limits } = env.settings
-    const port =
-      options.port ??
-      (redis === undefined ? undefined : createUpstashPort({ ...redis, timeoutMs: limits.redisTimeoutMs }))
-    const database = port === undefined ? undefined : createDatabase(port, env.settings, options.now)
+    const port = redis && createUpstashPort({ ...redis, timeoutMs: limits.redisTimeoutMs })
+    const database = port && createDatabase(port, env.settings, options.now)
     known = { fingerprint, deployment: { env, database } }
     return known.deployment
   }

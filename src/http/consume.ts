@@ -1,16 +1,15 @@
 /** Consuming: claims, and what a holder does with the jobs it claimed. */
 import * as z from 'zod'
-import { classifyJobId } from '../protocol/ids.ts'
+import { isJobId, type JobId } from '../protocol/ids.ts'
 import { MAX_ITEMS_PER_SETTLE, MAX_JOBS_PER_CLAIM, MAX_WAIT_MS } from '../protocol/limits.ts'
 import type { Refusal } from '../protocol/refusals.ts'
 import type { Claimed, Settled, Settlement } from '../queue/consume.ts'
 import type { Queue } from '../queue/database.ts'
 import { createPollingWaiter } from '../queue/waiting.ts'
 import { type As, claimedJobText } from './jobs-json.ts'
-import { ProblemError } from './problem.ts'
 import { accepted, itemError } from './refusal.ts'
 import { JsonText, ok, type Route, route } from './route.ts'
-import { as, claimId, delayMs, errorText, integer, leaseMs, maxAttempts, token } from './schemas.ts'
+import { as, claimId, delayMs, errorText, integer, jobId, leaseMs, maxAttempts, token } from './schemas.ts'
 import { fieldErrors } from './validate.ts'
 
 const claimMembers = {
@@ -66,11 +65,6 @@ const moves = {
   extend: z.strictObject({ token, leaseMs }),
 }
 
-const jobId = z
-  .string()
-  .refine((id) => classifyJobId(id) !== 'ill-formed', 'must be JOB and 11 base62 digits')
-  .meta({ override: { type: 'string', pattern: '^JOB[0-9A-Za-z]{11}$' } })
-
 const itemSchema = z
   .discriminatedUnion('action', [
     moves.complete.extend({ id: jobId, action: z.literal('complete') }),
@@ -120,16 +114,15 @@ const claimedMembers = (queue: Queue, claimed: Claimed, format: As): string => {
   return members.join(',')
 }
 
-function settleItem(value: unknown): Settlement | { error: unknown; id: unknown } {
+/** Reads one item of a settle: what to do, or its result when it is malformed. */
+function readItem(value: unknown): { settlement: Settlement } | { result: object } {
   const parsed = itemSchema.safeParse(value)
+  if (parsed.success && isJobId(parsed.data.id)) return { settlement: parsed.data }
+  const error = parsed.success
+    ? itemError({ refused: 'wrong_kind' })
+    : { code: 'invalid', detail: 'The item is malformed.', errors: fieldErrors(parsed.error) }
   const id = typeof value === 'object' && value !== null && 'id' in value ? value.id : null
-  if (!parsed.success) {
-    const error = { code: 'invalid', detail: 'The item is malformed.', errors: fieldErrors(parsed.error) }
-    return { id: typeof id === 'string' ? id : null, error }
-  }
-  if (classifyJobId(parsed.data.id) === 'other-kind')
-    return { id, error: itemError({ refused: 'wrong_kind' }) }
-  return parsed.data
+  return { result: { id: typeof id === 'string' ? id : null, error } }
 }
 
 /** One move of a claimed job: `POST /v1/queues/{queue}/jobs/{id}/<action>`. */
@@ -137,7 +130,7 @@ function move<Body extends z.ZodType>(
   action: keyof typeof moves,
   summary: string,
   body: Body,
-  handle: (queue: Queue, id: string, body: z.output<Body>) => Promise<object | Refusal>,
+  handle: (queue: Queue, id: JobId, body: z.output<Body>) => Promise<object | Refusal>,
 ): Route {
   return route({
     method: 'POST',
@@ -177,9 +170,11 @@ export const consumeRoutes = [
       for (;;) {
         const claimed = await queue.claim(options)
         const left = endsAt - database.now()
-        if (claimed.jobs.length > 0 || left <= 0 || request.signal.aborted)
-          return ok(new JsonText(`{${claimedMembers(queue, claimed, format)}}`))
+        const answer = () => ok(new JsonText(`{${claimedMembers(queue, claimed, format)}}`))
+        if (claimed.jobs.length > 0 || left <= 0) return answer()
         await waiter.pause({ atMostMs: left, nextMs: claimed.nextMs, signal: request.signal })
+        // Nobody is there any more to take a job: it must not be claimed.
+        if (request.signal.aborted) return answer()
       }
     },
   }),
@@ -232,25 +227,21 @@ export const consumeRoutes = [
     },
     errors: [],
     handle: async ({ queue, body }) => {
-      const items = body.items.map(settleItem)
-      const good = items.filter((item): item is Settlement => !('error' in item && !('action' in item)))
-      const { as: format = 'json', ...claim } = body.claim ?? { limit: 0 }
-      if (good.length === 0 && body.claim === undefined) return ok({ results: items })
-      const settled = await queue.settle(good, body.claim === undefined ? undefined : claim)
+      const { claim } = body
+      const items = body.items.map(readItem)
+      const settlements = items.flatMap((item) => ('settlement' in item ? [item.settlement] : []))
+      const asksRedis = settlements.length > 0 || claim !== undefined
+      const settled = asksRedis ? await queue.settle(settlements, claim) : { results: [] }
       const answers = settled.results.values()
       const results = items.map((item) => {
-        if (!('action' in item)) return item
+        if ('result' in item) return item.result
         const result = answers.next().value as Settled | Refusal
-        return 'refused' in result ? { id: item.id, error: itemError(result) } : result
+        return 'refused' in result ? { id: item.settlement.id, error: itemError(result) } : result
       })
       const members = [`"results":${JSON.stringify(results)}`]
-      if (settled.claimed !== undefined) members.push(claimedMembers(queue, settled.claimed, format))
+      if (settled.claimed !== undefined)
+        members.push(claimedMembers(queue, settled.claimed, claim?.as ?? 'json'))
       return ok(new JsonText(`{${members.join(',')}}`))
     },
   }),
 ]
-
-/** A body that must be there. */
-export const required = (what: string): never => {
-  throw new ProblemError('invalid', `${what} is required.`)
-}

@@ -2,14 +2,14 @@
 import * as z from 'zod'
 import type { Scope } from '../env.ts'
 import { classifyJobId, mintedAt } from '../protocol/ids.ts'
-import { queueMatches } from '../protocol/keys.ts'
+import { isQueueName, queueMatches } from '../protocol/keys.ts'
 import { DEFAULT_PAGE, MAX_PAGE } from '../protocol/limits.ts'
 import { type PageCursor, type QueueStats, registeredQueues, statsOf } from '../queue/observe.ts'
 import { allows, type Grant } from './auth.ts'
 import { storedJobText } from './jobs-json.ts'
 import { metricsText } from './metrics.ts'
 import { ProblemError } from './problem.ts'
-import { JsonText, ok, route } from './route.ts'
+import { type Call, JsonText, ok, route } from './route.ts'
 import { as, digits, instantParameter, iso } from './schemas.ts'
 
 const STATES = ['pending', 'active', 'scheduled', 'dead'] as const
@@ -79,7 +79,8 @@ function decodeCursor(text: string): PageCursor | undefined {
   const [score = '', seen = '', id = '', ...rest] = text.split(':')
   const isSound =
     rest.length === 0 &&
-    /^-?[\d.e+]{1,32}$/.test(score) &&
+    /^[\d.e+-]{1,32}$/.test(score) &&
+    Number.isFinite(Number(score)) &&
     /^\d{1,9}$/.test(seen) &&
     classifyJobId(id) === 'job'
   return isSound ? { id, score, seen: Number(seen) } : undefined
@@ -110,7 +111,7 @@ async function visibleQueues({
   database,
   settings,
   grant,
-}: Parameters<Parameters<typeof route>[0]['handle']>[0]): Promise<string[]> {
+}: Pick<Call, 'database' | 'settings' | 'grant'>): Promise<string[]> {
   const names = new Set([...(await registeredQueues(database.port)), ...settings.queues])
   return [...names].filter((name) => grant.queues.some((pattern) => queueMatches(pattern, name))).sort()
 }
@@ -122,7 +123,14 @@ export const observeRoutes = [
     operationId: 'listQueues',
     summary: 'List queues with their stats, by name',
     scope: 'observe',
-    query: z.strictObject({ cursor: z.string().max(128).optional(), limit: digits(1, MAX_PAGE).optional() }),
+    query: z.strictObject({
+      cursor: z
+        .string()
+        .refine(isQueueName, 'is no cursor of this list')
+        .meta({ override: { type: 'string' } })
+        .optional(),
+      limit: digits(1, MAX_PAGE).optional(),
+    }),
     responses: {
       200: {
         description: 'One page; a cursor comes with it when there is more',
@@ -132,9 +140,7 @@ export const observeRoutes = [
     errors: [],
     handle: async (call) => {
       const { cursor, limit = DEFAULT_PAGE } = call.query
-      const names = (await visibleQueues(call as never)).filter(
-        (name) => cursor === undefined || name > cursor,
-      )
+      const names = (await visibleQueues(call)).filter((name) => cursor === undefined || name > cursor)
       const page = names.slice(0, limit)
       const stats = await statsOf(call.database.port, page)
       return ok({ queues: stats.map(statsBody), cursor: names.length > limit ? page.at(-1) : undefined })
@@ -226,7 +232,7 @@ export const observeRoutes = [
     responses: { 200: { description: 'Prometheus text format 0.0.4' } },
     errors: [],
     handle: async (call) => {
-      const stats = await statsOf(call.database.port, await visibleQueues(call as never))
+      const stats = await statsOf(call.database.port, await visibleQueues(call))
       return {
         status: 200,
         body: metricsText(stats, call.database.now()),

@@ -7,16 +7,14 @@ import {
   DEFAULT_MOVE_LIMIT,
   MAX_BACKOFF_BASE_MS,
   MAX_BACKOFF_MAX_MS,
-  MAX_DELAY_MS,
   MAX_ERROR_CHARS,
   MAX_MOVE_LIMIT,
   MAX_QUEUE_CAP,
 } from '../protocol/limits.ts'
 import { settingsResponse } from './observe.ts'
-import { ProblemError } from './problem.ts'
 import { accepted } from './refusal.ts'
 import { ok, route } from './route.ts'
-import { delayMs, instant, integer, leaseMs, maxAttempts } from './schemas.ts'
+import { delayMs, instant, integer, leaseMs, maxAttempts, refuseTooFarAhead } from './schemas.ts'
 
 const limit = integer(1, MAX_MOVE_LIMIT).optional()
 const limitBody = z.strictObject({ limit })
@@ -160,6 +158,7 @@ export const operateRoutes = [
     body: z
       .strictObject({ delayMs: delayMs.optional(), runAt: instant.optional() })
       .refine((body) => (body.delayMs === undefined) !== (body.runAt === undefined), {
+        path: ['runAt'],
         message: 'exactly one of runAt and delayMs must be given',
       }),
     responses: {
@@ -171,14 +170,9 @@ export const operateRoutes = [
     errors: ['gone', 'wrong_state', 'wrong_kind'],
     handle: async ({ queue, id, body, database }) => {
       const { runAt, delayMs = 0 } = body
-      if ((runAt ?? 0) - database.now() > MAX_DELAY_MS)
-        throw new ProblemError('invalid', 'The body is malformed.', {
-          errors: [{ path: 'runAt', message: 'is more than 366 days ahead' }],
-        })
-      return ok({
-        id,
-        ...accepted(await queue.reschedule(id, runAt === undefined ? { delayMs } : { runAt })),
-      })
+      refuseTooFarAhead(runAt, database.now())
+      const moved = await queue.reschedule(id, runAt === undefined ? { delayMs } : { runAt })
+      return ok({ id, ...accepted(moved) })
     },
   }),
   route({

@@ -1,30 +1,30 @@
 /** Producing: one job, or many of which each answers for itself. */
 import * as z from 'zod'
-import { classifyJobId } from '../protocol/ids.ts'
-import {
-  MAX_DELAY_MS,
-  MAX_IDEMPOTENCY_TTL_MS,
-  MAX_JOBS_PER_ENQUEUE,
-  MIN_IDEMPOTENCY_TTL_MS,
-} from '../protocol/limits.ts'
+import { isJobId } from '../protocol/ids.ts'
+import { MAX_IDEMPOTENCY_TTL_MS, MAX_JOBS_PER_ENQUEUE, MIN_IDEMPOTENCY_TTL_MS } from '../protocol/limits.ts'
 import type { Refusal } from '../protocol/refusals.ts'
+import type { Queue } from '../queue/database.ts'
 import type { Enqueued, NewJob } from '../queue/produce.ts'
 import { ProblemError } from './problem.ts'
-import { accepted, itemError } from './refusal.ts'
+import { accepted, itemError, refused } from './refusal.ts'
 import { type Answer, type Call, ok, route } from './route.ts'
-import { delayMs, idempotencyKey, instant, integer, maxAttempts } from './schemas.ts'
-import { fieldErrors } from './validate.ts'
+import {
+  delayMs,
+  idempotencyKey,
+  instant,
+  integer,
+  jobId,
+  maxAttempts,
+  refuseTooFarAhead,
+} from './schemas.ts'
+import { validate } from './validate.ts'
 
 /** The members that a job may have; whether they go together is seen to below. */
 export const jobSchema = z
   .strictObject({
     payload: z.unknown().optional().meta({ description: 'Any JSON value; stored as its JSON text' }),
     text: z.string().optional().meta({ description: 'Stored verbatim' }),
-    id: z
-      .string()
-      .refine((id) => classifyJobId(id) !== 'ill-formed', 'must be JOB and 11 base62 digits')
-      .meta({ override: { type: 'string', pattern: '^JOB[0-9A-Za-z]{11}$' } })
-      .optional(),
+    id: jobId.optional(),
     delayMs: delayMs.optional(),
     runAt: instant.optional(),
     startBy: instant.optional(),
@@ -45,8 +45,6 @@ const manySchema = z
   .strictObject({ jobs: z.array(z.unknown()).min(1).max(MAX_JOBS_PER_ENQUEUE) })
   .meta({ id: 'NewJobs' })
 
-const bodySchema = z.unknown()
-
 const enqueuedSchema = z
   .object({ id: z.string(), status: z.enum(['enqueued', 'scheduled', 'duplicate']) })
   .meta({ id: 'Enqueued' })
@@ -59,51 +57,41 @@ const manyResultSchema = z
 
 const utf8 = new TextEncoder()
 
+type JobLimits = { readonly maxPayloadBytes: number; readonly nowMs: number }
+
 /** Reads one job; `payloadText` is the exact text of its payload. Throws a problem that names the fields. */
-function readJob(
-  value: unknown,
-  payloadText: string | undefined,
-  { maxPayloadBytes, nowMs }: { maxPayloadBytes: number; nowMs: number },
-): NewJob {
-  const parsed = jobSchema.safeParse(value)
-  if (!parsed.success)
-    throw new ProblemError('invalid', 'The job is malformed.', { errors: fieldErrors(parsed.error) })
-  const { text, payload: _, ...job } = parsed.data
-  for (const field of ['runAt', 'startBy'] as const) {
-    // An absolute time is the one thing that a clock other than the server's may price.
-    if ((job[field] ?? 0) - nowMs > MAX_DELAY_MS)
-      throw new ProblemError('invalid', 'The job is malformed.', {
-        errors: [{ path: field, message: 'is more than 366 days ahead' }],
-      })
-  }
-  if (job.id !== undefined && classifyJobId(job.id) === 'other-kind')
-    accepted<never>({ refused: 'wrong_kind' })
-  const payload = payloadText ?? text ?? ''
+function readJob(value: unknown, payloadText: string | undefined, limits: JobLimits): NewJob {
+  const { text = '', payload: _, ...job } = validate(jobSchema, value, 'job')
+  refuseTooFarAhead(job.runAt, limits.nowMs)
+  if (job.id !== undefined && !isJobId(job.id)) throw refused({ refused: 'wrong_kind' })
+  const payload = payloadText ?? text
   // One UTF-16 unit is at least one byte: what is longer than the limit need not be encoded to be counted.
-  if (payload.length > maxPayloadBytes || utf8.encode(payload).length > maxPayloadBytes)
-    throw new ProblemError('too_large', `The payload is larger than ${maxPayloadBytes} bytes.`)
+  if (payload.length > limits.maxPayloadBytes || utf8.encode(payload).length > limits.maxPayloadBytes)
+    throw new ProblemError('too_large', `The payload is larger than ${limits.maxPayloadBytes} bytes.`)
   return { ...job, payload }
 }
 
-const isMany = (value: unknown): boolean => typeof value === 'object' && value !== null && 'jobs' in value
+const limitsOf = ({ settings, database }: Pick<Call, 'settings' | 'database'>): JobLimits => ({
+  maxPayloadBytes: settings.limits.maxPayloadBytes,
+  nowMs: database.now(),
+})
 
-async function enqueueMany({ json, settings, database, queue }: Call<unknown, unknown>): Promise<Answer> {
-  const parsed = manySchema.safeParse(json?.value)
-  if (!parsed.success)
-    throw new ProblemError('invalid', 'The body is malformed.', { errors: fieldErrors(parsed.error) })
-  const limits = { maxPayloadBytes: settings.limits.maxPayloadBytes, nowMs: database.now() }
+type EnqueueCall = Call<unknown, unknown, Queue, undefined>
+
+async function enqueueMany(call: EnqueueCall): Promise<Answer> {
+  const { jobs } = validate(manySchema, call.body, 'body')
+  const limits = limitsOf(call)
   const results: unknown[] = []
   const good: { job: NewJob; index: number }[] = []
-  for (const [index, value] of parsed.data.jobs.entries()) {
+  for (const [index, value] of jobs.entries()) {
     try {
-      good.push({ job: readJob(value, json?.jobPayloadTexts?.[index], limits), index })
+      good.push({ job: readJob(value, call.json?.jobPayloadTexts?.[index], limits), index })
     } catch (error) {
       if (!(error instanceof ProblemError)) throw error
-      const { code, detail, errors } = error.problem
-      results[index] = { error: { code, detail, ...(errors === undefined ? {} : { errors }) } }
+      results[index] = { error: error.problem }
     }
   }
-  const enqueued = good.length === 0 ? [] : await queue.enqueueMany(good.map(({ job }) => job))
+  const enqueued = good.length === 0 ? [] : await call.queue.enqueueMany(good.map(({ job }) => job))
   for (const [nth, { index }] of good.entries()) {
     const result = enqueued[nth] as Enqueued | Refusal
     results[index] = 'refused' in result ? { error: itemError(result) } : result
@@ -111,24 +99,25 @@ async function enqueueMany({ json, settings, database, queue }: Call<unknown, un
   return ok({ results })
 }
 
-async function enqueueOne(call: Call<unknown, unknown>): Promise<Answer> {
-  const { json, request, settings, database, queue } = call
-  const limits = { maxPayloadBytes: settings.limits.maxPayloadBytes, nowMs: database.now() }
-  const value = withHeaderKey(json?.value, request.headers.get('Idempotency-Key'))
-  const [result] = await queue.enqueueMany([readJob(value, json?.payloadText, limits)])
+async function enqueueOne(call: EnqueueCall): Promise<Answer> {
+  const value = withHeaderKey(call.body, call.request.headers.get('Idempotency-Key'))
+  const [result] = await call.queue.enqueueMany([readJob(value, call.json?.payloadText, limitsOf(call))])
   const enqueued = accepted(result as Enqueued | Refusal)
   return { status: enqueued.status === 'duplicate' ? 200 : 201, body: enqueued }
 }
 
-/** The header `Idempotency-Key` is the field `idempotencyKey`; both, and different, is an error. */
+/** The header `Idempotency-Key` is the field `idempotencyKey` of a single job; both, and different, is an error. */
 function withHeaderKey(value: unknown, header: string | null): unknown {
   if (header === null || typeof value !== 'object' || value === null || Array.isArray(value)) return value
   if ('idempotencyKey' in value && value.idempotencyKey !== header)
-    throw new ProblemError('invalid', 'The job is malformed.', {
-      errors: [{ path: 'idempotencyKey', message: 'differs from the header Idempotency-Key' }],
-    })
+    throw keyProblem('differs from the header Idempotency-Key')
   return { ...value, idempotencyKey: header }
 }
+
+const keyProblem = (message: string): ProblemError =>
+  new ProblemError('invalid', 'The job is malformed.', { errors: [{ path: 'idempotencyKey', message }] })
+
+const isMany = (value: unknown): boolean => typeof value === 'object' && value !== null && 'jobs' in value
 
 export const produceRoutes = [
   route({
@@ -137,7 +126,7 @@ export const produceRoutes = [
     operationId: 'enqueue',
     summary: 'Enqueue one job, or up to 1000',
     scope: 'produce',
-    body: bodySchema.meta({
+    body: z.unknown().meta({
       override: {
         anyOf: [{ $ref: '#/components/schemas/NewJob' }, { $ref: '#/components/schemas/NewJobs' }],
       },
@@ -151,8 +140,11 @@ export const produceRoutes = [
     },
     errors: ['wrong_kind', 'overloaded'],
     handle: (call) => {
-      if (call.json === undefined) throw new ProblemError('invalid', 'A body is required.')
-      return isMany(call.json.value) ? enqueueMany(call) : enqueueOne(call)
+      if (!isMany(call.body)) return enqueueOne(call)
+      // One key for many jobs would say of all but the first that they are duplicates.
+      if (call.request.headers.has('Idempotency-Key'))
+        throw keyProblem('the header Idempotency-Key goes with a single job only')
+      return enqueueMany(call)
     },
   }),
 ]

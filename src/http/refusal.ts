@@ -11,7 +11,7 @@ const STALE_DETAIL = {
   lapsed: 'The lease ran out and the job was taken back.',
 }
 
-export function describe(refusal: Refusal): Description {
+function describe(refusal: Refusal): Description {
   switch (refusal.refused) {
     case 'stale':
       return { code: 'stale', detail: STALE_DETAIL[refusal.reason], extras: { reason: refusal.reason } }
@@ -30,12 +30,15 @@ export function describe(refusal: Refusal): Description {
   }
 }
 
+/** A refusal as a problem. */
+export function refused(refusal: Refusal): ProblemError {
+  const { code, detail, extras } = describe(refusal)
+  return new ProblemError(code, detail, extras)
+}
+
 /** Throws a refusal as a problem; passes everything else on. */
 export function accepted<T>(result: T | Refusal): Exclude<T, Refusal> {
-  if (typeof result === 'object' && result !== null && 'refused' in result) {
-    const { code, detail, extras } = describe(result)
-    throw new ProblemError(code, detail, extras)
-  }
+  if (typeof result === 'object' && result !== null && 'refused' in result) throw refused(result)
   return result as Exclude<T, Refusal>
 }
 

@@ -3,7 +3,7 @@
  * everything there is to know of a route: the app dispatches by it, and the OpenAPI document is written from it.
  */
 import type * as z from 'zod'
-import type { Scope, UsableSettings } from '../env.ts'
+import type { Scope, Settings } from '../env.ts'
 import type { ErrorCode } from '../errors.ts'
 import type { JobId } from '../protocol/ids.ts'
 import type { Database, Queue } from '../queue/database.ts'
@@ -29,19 +29,20 @@ export type Answer = {
 }
 
 /** What a handler gets: everything validated. */
-export type Call<Body, Query> = {
+export type Call<Body = unknown, Query = unknown, OfQueue = Queue | undefined, OfJob = JobId | undefined> = {
   readonly request: Request
-  readonly settings: UsableSettings
+  readonly settings: Settings
+  /** Behind its fence: the first command passes it, so a request that is refused before asks nothing. */
   readonly database: Database
   readonly grant: Grant
   readonly body: Body
   /** The body as it was read, with the exact text of the payloads; undefined when there was none. */
   readonly json: JsonBody | undefined
   readonly query: Query
-  /** The queue of the path. Only where the path names one. */
-  readonly queue: Queue
-  /** The job of the path. Only where the path names one. */
-  readonly id: JobId
+  /** The queue of the path. */
+  readonly queue: OfQueue
+  /** The job of the path. */
+  readonly id: OfJob
 }
 
 export type Example = { readonly summary: string; readonly request?: unknown; readonly response?: unknown }
@@ -61,29 +62,40 @@ export type Route = {
   /** The errors of its own, beside those that every route has. */
   readonly errors: readonly ErrorCode[]
   readonly examples?: readonly Example[]
-  readonly handle: (call: Call<unknown, unknown>) => Promise<Answer>
+  readonly handle: (call: Call) => Promise<Answer>
 }
 
-type Input<Body extends z.ZodType | undefined, Query extends z.ZodType | undefined> = Omit<
-  Route,
-  'body' | 'query' | 'handle'
-> & {
+/** A part of a call that is there when the path names it. */
+type Named<Path extends string, Segment extends string, Part> = Path extends `${string}{${Segment}}${string}`
+  ? Part
+  : undefined
+
+type Input<
+  Path extends string,
+  Body extends z.ZodType | undefined,
+  Query extends z.ZodType | undefined,
+> = Omit<Route, 'path' | 'body' | 'query' | 'handle'> & {
+  readonly path: Path
   readonly body?: Body
   readonly query?: Query
   readonly handle: (
     call: Call<
       Body extends z.ZodType ? z.output<Body> : undefined,
-      Query extends z.ZodType ? z.output<Query> : Record<string, never>
+      Query extends z.ZodType ? z.output<Query> : Record<string, never>,
+      Named<Path, 'queue', Queue>,
+      Named<Path, 'id', JobId>
     >,
   ) => Promise<Answer>
 }
 
-/** Declares a route; the handler's types follow from its schemas. */
-export function route<Body extends z.ZodType | undefined, Query extends z.ZodType | undefined>(
-  input: Input<Body, Query>,
-): Route {
-  // The dispatcher hands the handler exactly what its own schemas gave.
-  return input as Route
+/** Declares a route; the handler's types follow from its path and its schemas. */
+export function route<
+  Path extends string,
+  Body extends z.ZodType | undefined,
+  Query extends z.ZodType | undefined,
+>(input: Input<Path, Body, Query>): Route {
+  // The dispatcher hands a handler exactly what its own path and schemas gave.
+  return { ...input, handle: (call) => input.handle(call as Parameters<typeof input.handle>[0]) }
 }
 
 export const ok = (body: unknown): Answer => ({ status: 200, body })

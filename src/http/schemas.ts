@@ -3,6 +3,7 @@
  * Numbers are JSON integers in range and nothing is coerced; instants become epoch ms.
  */
 import * as z from 'zod'
+import { classifyJobId } from '../protocol/ids.ts'
 import { isClaimId, isIdempotencyKey } from '../protocol/keys.ts'
 import {
   MAX_DELAY_MS,
@@ -11,19 +12,22 @@ import {
   MAX_MAX_ATTEMPTS,
   MIN_LEASE_MS,
 } from '../protocol/limits.ts'
+import { ProblemError } from './problem.ts'
 
 /** An integer from `min` to `max`, both included. */
 export const integer = (min: number, max: number) => z.int().min(min).max(max)
 
-/** RFC 3339 with a zone, or integer epoch ms; becomes epoch ms. */
+/** The last instant that a date can tell, in epoch ms. */
+const MAX_INSTANT_MS = 8.64e15
+
+/** RFC 3339 with a zone, its letters in either case, or integer epoch ms; becomes epoch ms. */
 export const instant = z
   .union([
-    z.iso.datetime({ offset: true }).transform((text, context) => {
-      const ms = Date.parse(text)
-      if (Number.isNaN(ms)) context.addIssue({ code: 'custom', message: 'is no instant that exists' })
-      return ms
-    }),
-    z.int().min(0),
+    z
+      .string()
+      .toUpperCase()
+      .pipe(z.iso.datetime({ offset: true }).transform(Date.parse)),
+    integer(0, MAX_INSTANT_MS),
   ])
   .meta({
     description: 'RFC 3339 with a zone, or integer epoch ms',
@@ -34,6 +38,20 @@ export const instant = z
       ],
     },
   })
+
+/** Refuses an instant further ahead than a job can be scheduled: of all limits the one that needs a clock. */
+export function refuseTooFarAhead(runAt: number | undefined, nowMs: number): void {
+  if (runAt !== undefined && runAt - nowMs > MAX_DELAY_MS)
+    throw new ProblemError('invalid', 'The time is too far ahead.', {
+      errors: [{ path: 'runAt', message: 'is more than 366 days ahead' }],
+    })
+}
+
+/** The id of a job in a body. One that is well-formed and of another kind passes: it has an error of its own. */
+export const jobId = z
+  .string()
+  .refine((id) => classifyJobId(id) !== 'ill-formed', 'must be JOB and 11 base62 digits')
+  .meta({ override: { type: 'string', pattern: '^JOB[0-9A-Za-z]{11}$' } })
 
 export const delayMs = integer(0, MAX_DELAY_MS).meta({ description: 'Milliseconds from now' })
 export const leaseMs = integer(MIN_LEASE_MS, MAX_LEASE_MS).meta({ description: 'Lease in ms' })

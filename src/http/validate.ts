@@ -2,17 +2,23 @@
 import type * as z from 'zod'
 import { type FieldError, ProblemError } from './problem.ts'
 
+/** Field errors of one answer: whoever sends a hundred thousand unknown fields need not read of each. */
+const MAX_ERRORS = 20
+
+/** A name that the caller made up is repeated to it only when it is a plain one. */
+const named = (path: readonly PropertyKey[], key: string): string =>
+  [...path, ...(/^\w{1,64}$/.test(key) ? [key] : [])].join('.')
+
 /** The issues of a validation as field errors. Messages say what was expected, never what was sent. */
-export function fieldErrors(error: z.ZodError, prefix: readonly PropertyKey[] = []): FieldError[] {
-  return error.issues.flatMap((issue) => {
-    const path = [...prefix, ...issue.path]
-    if (issue.code === 'unrecognized_keys')
-      return issue.keys.map((key) => ({
-        path: [...path, key].join('.'),
-        message: 'is not a field of this request',
-      }))
-    return [{ path: path.map(String).join('.'), message: issue.message }]
-  })
+export function fieldErrors(error: z.ZodError): FieldError[] {
+  const errors = error.issues.flatMap((issue) =>
+    issue.code === 'unrecognized_keys'
+      ? issue.keys
+          .slice(0, MAX_ERRORS)
+          .map((key) => ({ path: named(issue.path, key), message: 'is not a field of this request' }))
+      : [{ path: issue.path.join('.'), message: issue.message }],
+  )
+  return errors.slice(0, MAX_ERRORS)
 }
 
 /** Validates a value, or throws `invalid` with its fields named. */

@@ -78,7 +78,7 @@ export function apiOn(
         status: response.status,
         headers: response.headers,
         text,
-        json: isJson ? JSON.parse(text) : undefined,
+        json: isJson && text !== '' ? JSON.parse(text) : undefined,
       }
     },
   }
