@@ -9,7 +9,7 @@ import { DEV_TOKENS, type DevTokens, devTokensSecret } from './dev-tokens.ts'
 import { choosePort } from './ports.ts'
 import { startRedis } from './redis-server.ts'
 import { startWorker } from './worker.ts'
-import { buildWorker, WRANGLER_CONFIG } from './wrangler.ts'
+import { buildWorker } from './wrangler.ts'
 
 export type StackOptions = {
   /** Of the Worker. Default: 8787, or a free one when that is busy; 0: any free one. */
@@ -79,7 +79,7 @@ export async function startStack(options: StackOptions = {}): Promise<Stack> {
 
   const port = await choosePort(options.port, DEFAULT_PORT)
   // The longest part of a start; the rest happens in the meantime.
-  const building = buildWorker(options.wranglerConfig ?? WRANGLER_CONFIG)
+  const building = buildWorker(options.wranglerConfig)
   building.catch(() => {})
   const database = await openDatabase(options, parts)
 

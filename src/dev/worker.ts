@@ -77,7 +77,7 @@ export async function startWorker({ built, port, bindings, quiet }: WorkerOption
       workers: [
         {
           config: {
-            name: built.name,
+            name: 'echomq-edge',
             compatibilityDate: built.compatibilityDate,
             compatibilityFlags: [...built.compatibilityFlags],
             manifest: { mainModule: built.mainModule, modules: { ...built.modules } },

@@ -1,27 +1,25 @@
 /**
- * The Worker as `wrangler deploy` would upload it, and wrangler itself as a child process.
+ * The Worker exactly as `wrangler deploy` would upload it, and wrangler itself as a child process.
  *
- * The local stack runs the bytes that this builds, so what works here is what is deployed.
+ * The local stack runs what this builds, code and settings alike, so what works here is what is deployed.
  */
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
-import { basename, dirname, extname, join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { gzipSync } from 'node:zlib'
 
 type Json = string | number | boolean | null | Json[] | { [key: string]: Json }
 
-export type WorkerModule = {
-  readonly type: 'esm' | 'wasm' | 'text' | 'data'
-  readonly contents: string | Uint8Array<ArrayBuffer>
-}
+export type WorkerModule =
+  | { readonly type: 'esm' | 'text'; readonly contents: string }
+  | { readonly type: 'wasm' | 'data'; readonly contents: Uint8Array<ArrayBuffer> }
 
 export type BuiltWorker = {
-  readonly name: string
   readonly mainModule: string
   /** By the name under which the code imports it. */
   readonly modules: Readonly<Record<string, WorkerModule>>
@@ -34,13 +32,22 @@ export type BuiltWorker = {
   readonly gzippedBytes: number
 }
 
+/** What goes along with the modules of an upload. */
+type Metadata = {
+  readonly main_module: string
+  readonly compatibility_date: string
+  readonly compatibility_flags?: readonly string[]
+  readonly bindings: readonly Binding[]
+}
+type Binding = { readonly name: string; readonly type: string; readonly text?: string; readonly json?: Json }
+
 const PROJECT = fileURLToPath(new URL('../..', import.meta.url))
-export const WRANGLER_CONFIG = join(PROJECT, 'wrangler.toml')
+const WRANGLER_CONFIG = join(PROJECT, 'wrangler.toml')
 
 const builds = new Map<string, Promise<BuiltWorker>>()
 
 /**
- * Builds the Worker, once in the life of this process.
+ * Builds the Worker of a wrangler.toml, by default the project's; once in the life of this process.
  *
  * @throws {Error} with what wrangler printed, when it does not build.
  */
@@ -68,22 +75,16 @@ export function spawnWrangler(args: readonly string[], stdio: 'inherit' | 'pipe'
 async function build(config: string): Promise<BuiltWorker> {
   const folder = await mkdtemp(join(tmpdir(), 'emq-worker-'))
   try {
-    const [settings] = await Promise.all([readSettings(config), runDryDeploy(config, folder)])
-    const modules = await readModules(folder)
-    const contents = Object.values(modules).map((module) => Buffer.from(module.contents))
-    return {
-      ...settings,
-      modules,
-      bytes: contents.reduce((sum, content) => sum + content.length, 0),
-      gzippedBytes: gzipSync(Buffer.concat(contents), { level: 9 }).length,
-    }
+    const file = join(folder, 'upload')
+    await writeUpload(config, file)
+    return await readUpload(await readFile(file))
   } finally {
     await rm(folder, { recursive: true, force: true })
   }
 }
 
-async function runDryDeploy(config: string, folder: string): Promise<void> {
-  const child = spawnWrangler(['deploy', '--dry-run', '--config', config, '--outdir', folder], 'pipe')
+async function writeUpload(config: string, file: string): Promise<void> {
+  const child = spawnWrangler(['deploy', '--dry-run', '--config', config, '--outfile', file], 'pipe')
   let output = ''
   for (const stream of [child.stdout, child.stderr]) {
     stream?.on('data', (chunk: Buffer) => {
@@ -94,48 +95,50 @@ async function runDryDeploy(config: string, folder: string): Promise<void> {
   if (code !== 0) throw new Error(`The Worker does not build.\n${output.trim()}`)
 }
 
-async function readSettings(
-  config: string,
-): Promise<Omit<BuiltWorker, 'modules' | 'bytes' | 'gzippedBytes'>> {
-  // Imported here: it takes more than a second, as long as wrangler builds in the meantime.
-  const { unstable_readConfig } = await import('wrangler')
-  const { name, main, compatibility_date, compatibility_flags, vars } = unstable_readConfig({ config })
-  if (main === undefined || compatibility_date === undefined) {
-    throw new Error(`${config} names no main module or no compatibility_date.`)
-  }
-  return {
-    name: name ?? 'worker',
-    mainModule: `${basename(main, extname(main))}.js`,
-    compatibilityDate: compatibility_date,
-    compatibilityFlags: compatibility_flags,
-    vars,
-  }
-}
+/** Reads the body of an upload: a form whose files are the modules. */
+async function readUpload(upload: Buffer<ArrayBuffer>): Promise<BuiltWorker> {
+  const boundary = upload.subarray(2, upload.indexOf('\r\n')).toString()
+  const headers = { 'content-type': `multipart/form-data; boundary=${boundary}` }
+  const form = await new Response(upload, { headers }).formData()
 
-async function readModules(folder: string): Promise<Record<string, WorkerModule>> {
   const modules: Record<string, WorkerModule> = {}
-  for (const name of await readdir(folder)) {
-    const module = toModule(extname(name), await readFile(join(folder, name)))
-    if (module !== undefined) modules[name] = module
+  const contents: Uint8Array[] = []
+  for (const [name, part] of form) {
+    if (typeof part === 'string' || part.type === 'application/source-map') continue
+    const bytes = await part.bytes()
+    modules[name] = toModule(part.type, bytes)
+    contents.push(bytes)
   }
-  return modules
+  const all = Buffer.concat(contents)
+  const metadata: Metadata = JSON.parse(String(form.get('metadata')))
+  return {
+    mainModule: metadata.main_module,
+    modules,
+    compatibilityDate: metadata.compatibility_date,
+    compatibilityFlags: metadata.compatibility_flags ?? [],
+    vars: Object.fromEntries(metadata.bindings.map((binding) => [binding.name, toVariable(binding)])),
+    bytes: all.length,
+    gzippedBytes: gzipSync(all, { level: 9 }).length,
+  }
 }
 
-/** As wrangler's default rules have it; what is no module (source maps, a README) is not uploaded either. */
-function toModule(extension: string, contents: Buffer): WorkerModule | undefined {
-  switch (extension) {
-    case '.js':
-    case '.mjs':
-      return { type: 'esm', contents: contents.toString() }
-    case '.txt':
-    case '.html':
-    case '.sql':
-      return { type: 'text', contents: contents.toString() }
-    case '.wasm':
-      return { type: 'wasm', contents: Uint8Array.from(contents) }
-    case '.bin':
-      return { type: 'data', contents: Uint8Array.from(contents) }
+function toModule(mediaType: string, bytes: Uint8Array<ArrayBuffer>): WorkerModule {
+  switch (mediaType) {
+    case 'application/javascript+module':
+      return { type: 'esm', contents: Buffer.from(bytes).toString() }
+    case 'text/plain':
+      return { type: 'text', contents: Buffer.from(bytes).toString() }
+    case 'application/wasm':
+      return { type: 'wasm', contents: bytes }
+    case 'application/octet-stream':
+      return { type: 'data', contents: bytes }
     default:
-      return undefined
+      throw new Error(`The local stack knows no Worker module of the type ${mediaType}.`)
   }
+}
+
+function toVariable({ name, type, text, json }: Binding): Json {
+  if (type === 'plain_text' && text !== undefined) return text
+  if (type === 'json' && json !== undefined) return json
+  throw new Error(`The local stack knows no binding of the type ${type}, which ${name} in wrangler.toml is.`)
 }
