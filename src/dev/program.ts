@@ -1,6 +1,7 @@
 /** The project's commands and what they have in common: help, refusals, exit codes. */
 
 import { Command, CommanderError } from 'commander'
+import { auditCommand } from './commands/audit.ts'
 import { conformanceCommand } from './commands/conformance.ts'
 import { demoCommand } from './commands/demo.ts'
 import { deployCommand } from './commands/deploy.ts'
@@ -25,6 +26,7 @@ export async function runProgram(args: readonly string[]): Promise<number> {
     demoCommand(),
     conformanceCommand(),
     tokenCommand(),
+    auditCommand(),
     deployCommand(),
   ]) {
     program.addCommand(command.exitOverride().showHelpAfterError('(--help shows what there is)'))
