@@ -37,6 +37,7 @@ const TABLE = [
   ['PUT', '/v1/queues/{queue}/jobs/{id}/schedule', 'operate', { delayMs: 0 }],
   ['DELETE', '/v1/queues/{queue}/jobs/{id}', 'operate', undefined],
   ['POST', '/v1/queues/{queue}/drain', 'operate', { state: 'dead' }],
+  ['POST', '/v1/queues/{queue}/audit', 'operate', {}],
   ['POST', '/v1/queues/{queue}/pause', 'operate', {}],
   ['POST', '/v1/queues/{queue}/resume', 'operate', {}],
   ['PUT', '/v1/queues/{queue}/settings', 'operate', {}],
@@ -92,7 +93,7 @@ describe('the table of routes', () => {
   test('is the one of the contract, and the app serves nothing else under a token', () => {
     const served = ROUTES.map(({ method, path, scope }) => `${method} ${path} ${scope}`)
     const agreed = TABLE.map(([method, path, scope]) => `${method} ${path} ${scope}`)
-    expect(served.filter((line) => !line.includes('/audit')).sort()).toEqual([...agreed].sort())
+    expect(served.sort()).toEqual(agreed.sort())
     expect(new Set(ROUTES.map(({ operationId }) => operationId)).size).toBe(ROUTES.length)
   })
 

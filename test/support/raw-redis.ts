@@ -17,10 +17,10 @@ export type RawRedis = {
 
 const decoder = new TextDecoder()
 
-function valueOf(reply: Reply): Value {
+function toValue(reply: Reply): Value {
   if (reply instanceof RedisError) throw new Error(reply.text)
   if (reply instanceof Uint8Array) return decoder.decode(reply)
-  return reply === null || typeof reply === 'number' ? reply : reply.map(valueOf)
+  return reply === null || typeof reply === 'number' ? reply : reply.map(toValue)
 }
 
 /** Call at the top of a test file, behind `sharedRedis`. */
@@ -40,7 +40,7 @@ export function rawRedis(shared: SharedRedis): RawRedis {
     },
     async run(...command) {
       const [reply = null] = await connected().send([command])
-      return valueOf(reply)
+      return toValue(reply)
     },
   }
 }
