@@ -128,6 +128,8 @@ local function sweep()
     local died, dropped = reap(lapsed, now, jitter)
     swept.reaped, swept.died, swept.dropped = #lapsed, died, swept.dropped + dropped
     next_lapse = redis.call('ZRANGE', active, 0, 0, 'WITHSCORES')
+    -- A job that lapsed again waits in the schedule now.
+    next_due = redis.call('ZRANGE', schedule, 0, 0, 'WITHSCORES')
   end
   return swept
 end

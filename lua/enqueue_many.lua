@@ -29,13 +29,17 @@ local function clock()
 end
 
 -- One look tells the plain case: no such row, no settings, and nowhere that an id could stand without its row.
-local looked, chosen = {meta}, false
+local looked, chosen, timed = {meta}, false, false
 for i = 1, count do
   looked[i + 1] = KEYS[6 + i]
-  chosen = chosen or ARGV[i * FIELDS] == '1'
+  if ARGV[i * FIELDS] == '1' then
+    chosen = true
+    timed = timed or ARGV[(i - 1) * FIELDS + 3] ~= '' or ARGV[(i - 1) * FIELDS + 4] ~= ''
+  end
 end
 if chosen then
   for _, set in ipairs({active, schedule, dead}) do looked[#looked + 1] = set end
+  if timed then looked[#looked + 1] = pending end
 end
 local plain = redis.call('EXISTS', unpack(looked)) == 0
 local room = math.huge

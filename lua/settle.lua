@@ -37,8 +37,9 @@ local function read_policy()
   if not policy then policy = redis.call('HMGET', meta, 'maxAttempts', 'backoffBaseMs', 'backoffMaxMs') end
 end
 
-local retired, retired_ids, unindexed, died = {}, {}, {}, 0
+local retired, retired_ids, unindexed, died, dropped = {}, {}, {}, 0, 0
 local gone = {}
+local set_of = {active = active, pending = pending, scheduled = schedule, dead = dead}
 
 local function failure(key, token, state, nth, text)
   redis.call('HSET', key, 'state', state, 'last_error', text,
@@ -49,14 +50,24 @@ local function settle(i)
   local at = (i - 1) * FIELDS
   local action, id, token, ms, max, text, jitter = unpack(ARGV, at + 1, at + FIELDS)
   local key = KEYS[FIXED + i]
-  if gone[id] or redis.call('HEXISTS', key, 'payload') == 0 then return 'gone', 0 end
+  if gone[id] then return 'gone', 0 end
+  if redis.call('HEXISTS', key, 'payload') == 0 then
+    if action ~= 'complete' then return 'gone', 0 end
+    -- What is left of a ghost is taken away, and the id with it.
+    local set = set_of[redis.call('HGET', key, 'state')]
+    if redis.call('DEL', key) == 1 then
+      if set then redis.call('ZREM', set, id) end
+      dropped = dropped + 1
+    end
+    return 'gone', 0
+  end
   local row = redis.call('HMGET', key, 'attempts', 'state', 'lapsed', 'base', 'max_attempts', 'failures', 'start_by')
   if token ~= row[1] or token == '0' then return 'stale', 'superseded' end
   if row[2] ~= 'active' then
     if row[3] ~= token then return 'stale', 'released' end
     if action ~= 'complete' then return 'stale', 'lapsed' end
     -- The reaper took the lease away and nobody has claimed since: the work is done, and nobody else has it.
-    for _, set in ipairs({pending, schedule, dead}) do redis.call('ZREM', set, id) end
+    if set_of[row[2]] then redis.call('ZREM', set_of[row[2]], id) end
   end
 
   if action == 'complete' then
@@ -109,4 +120,5 @@ if #retired > 0 then
   redis.call('HINCRBY', completed, 'count', #retired)
 end
 if died > 0 then redis.call('HINCRBY', failed, 'count', died) end
+if dropped > 0 then redis.call('HINCRBY', ghosts, 'count', dropped) end
 return replies

@@ -109,6 +109,8 @@ local function sweep()
     local died, dropped = reap(lapsed, now, jitter)
     swept.reaped, swept.died, swept.dropped = #lapsed, died, swept.dropped + dropped
     next_lapse = redis.call('ZRANGE', active, 0, 0, 'WITHSCORES')
+    -- A job that lapsed again waits in the schedule now.
+    next_due = redis.call('ZRANGE', schedule, 0, 0, 'WITHSCORES')
   end
   return swept
 end
@@ -120,9 +122,11 @@ local expired = 0
 if next_expiry[1] and tonumber(next_expiry[2]) <= now then
   local ids = redis.call('ZRANGE', start_by, '-inf', now, 'BYSCORE', 'LIMIT', 0, SWEEP)
   for _, id in ipairs(ids) do
-    local row = redis.call('HMGET', prefix .. id, 'attempts', 'state')
-    -- A job that was claimed once has started, whatever became of that attempt.
-    if row[1] == '0' and (row[2] == 'pending' or row[2] == 'scheduled') then
+    local row = redis.call('HMGET', prefix .. id, 'attempts', 'state', 'start_by')
+    -- A job that was claimed once has started, whatever became of that attempt. The row decides: the index may name a
+    -- job that is gone, whose id was used again.
+    local waits = row[1] == '0' and (row[2] == 'pending' or row[2] == 'scheduled')
+    if waits and row[3] and tonumber(row[3]) <= now then
       redis.call('ZREM', row[2] == 'pending' and pending or schedule, id)
       redis.call('ZADD', dead, 0, id)
       redis.call('HSET', prefix .. id, 'state', 'dead', 'last_error', 'expired')
