@@ -1,0 +1,51 @@
+/**
+ * Time and chance, as the client uses them.
+ *
+ * Leases are counted with `now`, which never steps. `epochMs` mints ids and reads dates; nothing compares it with
+ * the server's clock. No timer is ever armed for longer than platforms take: they would fire it at once.
+ */
+
+/** Where the client gets its time from. It can be replaced for tests; nobody else has a reason to. */
+export type Clock = {
+  /** Milliseconds of a clock that never steps, from any origin. */
+  now(): number
+  /** Unix milliseconds, a whole number. */
+  epochMs(): number
+  /** A number from 0 up to and without 1, for jitter. */
+  random(): number
+  setTimeout(run: () => void, ms: number): unknown
+  clearTimeout(timer: unknown): void
+}
+
+// Each looks its global up at the call: some platforms refuse the bare functions, and tests replace them.
+export const systemClock: Clock = {
+  now: () => performance.now(),
+  epochMs: () => Date.now(),
+  random: () => Math.random(),
+  setTimeout: (run, ms) => setTimeout(run, ms),
+  clearTimeout: (timer) => clearTimeout(timer as number),
+}
+
+/** The longest delay that timers take, in milliseconds: about 25 days. Whoever wants more looks again then. */
+export const MAX_TIMER_MS = 2 ** 31 - 1
+
+/** Runs something once after so many milliseconds. Answers how to call it off. */
+export const after = (clock: Clock, ms: number, run: () => void): (() => void) => {
+  const timer = clock.setTimeout(run, Math.min(ms, MAX_TIMER_MS))
+  return () => clock.clearTimeout(timer)
+}
+
+/** Waits so many milliseconds, or until one of the signals is aborted. Never rejects. */
+export const sleep = (clock: Clock, ms: number, ...signals: (AbortSignal | undefined)[]): Promise<void> =>
+  new Promise((resolve) => {
+    const end = (): void => {
+      cancel()
+      for (const signal of signals) signal?.removeEventListener('abort', end)
+      resolve()
+    }
+    const cancel = after(clock, ms, end)
+    for (const signal of signals) {
+      if (signal?.aborted) end()
+      else signal?.addEventListener('abort', end)
+    }
+  })

@@ -1,0 +1,322 @@
+/**
+ * The loop behind `consume` and `drain`: claims, runs handlers, reports how they ended, until it is stopped.
+ *
+ * It holds no more jobs than fit, and every job it holds is under the heartbeat until its end is reported or its
+ * lease is lost. What a handler's end means is reported with the job's own token and repeated until it is answered;
+ * a `complete` never becomes a retry. A claim is repeated under its name until it is answered. The loop ends only by
+ * being stopped, or by a refused token, and hands back what it did not start. Nothing here ever rejects.
+ */
+import { backoffMs } from './backoff.ts'
+import { sleep } from './clock.ts'
+import { EchoMQError, isLost, isRefused } from './errors.ts'
+import { createHeartbeat, type Hold, leaseFrom } from './heartbeat.ts'
+import { mintClaimId } from './ids.ts'
+import type { Job } from './jobs.ts'
+import type { ClaimBody, Claimed, Moves } from './moves.ts'
+import { deadLetter, type Outcome, outcomeOf } from './outcomes.ts'
+import { parsePayload, type StandardSchema } from './schema.ts'
+import type { Transport } from './transport.ts'
+
+/**
+ * What is done with a job. It returns: the job is complete. It throws: the job is tried again, see `retryIn` and
+ * `deadLetter` for more. Its `signal` is aborted when the job is no longer its own; nothing is reported then.
+ */
+export type Handler<Payload> = (job: Job<Payload>, context: { readonly signal: AbortSignal }) => unknown
+
+/** What happens to a consumer and its jobs. */
+export type ConsumerEvents<Payload> = {
+  /** `gone`: somebody else completed or removed it meanwhile. */
+  readonly completed: { readonly job: Job<Payload>; readonly status: 'completed' | 'gone' }
+  /** It will be tried again. `error` is what the handler threw; `delayMs` is undefined when the answer was lost. */
+  readonly retried: {
+    readonly job: Job<Payload>
+    readonly error: unknown
+    readonly delayMs: number | undefined
+  }
+  readonly dead: { readonly job: Job<Payload>; readonly error: unknown }
+  /** The job is somebody else's, or will be. Nothing was reported. */
+  readonly leaseLost: { readonly job: Job<Payload> }
+  /** The consumer's own trouble, or a listener's; with a job when its end could not be reported. */
+  readonly error: { readonly error: unknown; readonly job?: Job<Payload> | undefined }
+  /** A claim brought nothing, and nothing runs. */
+  readonly idle: Record<never, never>
+  /** The last event, until it is started again. */
+  readonly stopped: Record<never, never>
+}
+
+export type Emit<Payload> = <Name extends keyof ConsumerEvents<Payload>>(
+  name: Name,
+  event: ConsumerEvents<Payload>[Name],
+) => void
+
+/** How a consumer works. All of it is optional. */
+export type ConsumeOptions = {
+  /** How many handlers run at once: 1 .. 1000, default 1. */
+  readonly concurrency?: number | undefined
+  /** How many jobs one claim may bring: 1 .. 100, default `concurrency`. Those that no handler is free for wait. */
+  readonly batch?: number | undefined
+  /** How long a lease is, in milliseconds: 10 .. 86,400,000; default the queue's. It is renewed while a job runs. */
+  readonly leaseMs?: number | undefined
+  /** How long a claim of an empty queue waits, in milliseconds: 0 .. 25,000, default 20,000; half a lease at most. */
+  readonly waitMs?: number | undefined
+}
+
+/** What a loop works with. */
+export type LoopParts<Payload> = {
+  readonly transport: Transport
+  readonly moves: Moves
+  readonly schema: StandardSchema<unknown, Payload> | undefined
+  readonly handler: Handler<Payload>
+  /** End when there is nothing left instead of waiting for more. */
+  readonly untilEmpty: boolean
+  readonly emit: Emit<Payload>
+}
+
+export type Loop = {
+  /** Claims nothing more; whatever runs has so long, in milliseconds. Called again, the shorter time counts. */
+  stop(timeoutMs: number): void
+  /** Aborted as soon as it claims nothing more. */
+  readonly stopping: AbortSignal
+  /** When it has ended: how many jobs it gave back, and why its last claim failed, if it did. */
+  readonly ended: Promise<{ readonly released: number; readonly failure: EchoMQError | undefined }>
+}
+
+type Held<Payload> = Hold & {
+  job: Job<Payload>
+  /** Aborted: no longer ours, and whatever its handler does is not reported. */
+  readonly abort: AbortController
+}
+
+/** What one claim may ask for, and what one settle call may renew. */
+const MAX_BATCH = 100
+const MAX_CONCURRENCY = 1000
+/** How long a lease is taken to be as long as nobody has said. */
+const ASSUMED_LEASE_MS = 30_000
+/** How long after its lease a job's end is still reported: nobody may have claimed it since. */
+const GRACE_MS = 30_000
+/** Between two claims of an empty queue: at least, and when the server says nothing. */
+const MIN_IDLE_MS = 50
+const IDLE_MS = 1000
+
+/** A payload that does not fit never will. A schema that fails itself is like a handler that does. */
+const bury = (error: unknown): never => {
+  throw error instanceof EchoMQError ? deadLetter(error) : error
+}
+
+/** @throws {EchoMQError} `invalid` for options out of bounds. */
+export const startLoop = <Payload>(parts: LoopParts<Payload>, options: ConsumeOptions): Loop => {
+  const { transport, moves, schema, handler, untilEmpty } = parts
+  const { concurrency = 1, batch = Math.min(concurrency, MAX_BATCH) } = options
+  const { clock } = transport
+  if (!(concurrency >= 1 && concurrency <= MAX_CONCURRENCY && batch >= 1 && batch <= MAX_BATCH)) {
+    throw new EchoMQError('invalid', 'concurrency or batch out of bounds')
+  }
+  /** Aborted: no new claims. */
+  const stopping = new AbortController()
+  /** Aborted: the time for stopping is over. */
+  const over = new AbortController()
+  const timeUp = new Promise((resolve) => {
+    over.signal.addEventListener('abort', resolve)
+  })
+  const waiting: Held<Payload>[] = []
+  const running = new Set<Held<Payload>>()
+  /** The claim that is not answered yet. */
+  let claim: ClaimBody | undefined
+  let failure: EchoMQError | undefined
+  let knownLeaseMs = options.leaseMs ?? 0
+  let released = 0
+  let releases: Promise<unknown> | undefined
+  let wake = (): void => {}
+
+  /** The next end of a handler, or the order to stop. */
+  const change = (): Promise<void> =>
+    new Promise((resolve) => {
+      wake = resolve
+    })
+
+  const emit: Emit<Payload> = (name, event) => {
+    if (!over.signal.aborted) parts.emit(name, event)
+  }
+
+  const stop = (timeoutMs: number): void => {
+    stopping.abort()
+    wake()
+    // What is kept for giving jobs back, so that all of it is over in time.
+    const spareMs = Math.min(1000, timeoutMs / 5)
+    void sleep(clock, timeoutMs - spareMs, over.signal).then(() => giveBack(running))
+    void sleep(clock, timeoutMs, over.signal).then(() => over.abort())
+  }
+
+  const trouble = (error: EchoMQError, job?: Job<Payload>): void => {
+    if (isRefused(error) || (untilEmpty && !job && !error.retryable)) {
+      claim = undefined
+      failure = error
+      stop(Infinity)
+    }
+    emit('error', { error, job })
+  }
+
+  const lose = (held: Held<Payload>): void => {
+    held.abort.abort(new EchoMQError('stale', 'the lease was lost'))
+    emit('leaseLost', { job: held.job })
+  }
+
+  const heartbeat = createHeartbeat<Held<Payload>>({
+    transport,
+    moves,
+    leaseMs: () => knownLeaseMs,
+    lost: lose,
+    failed: trouble,
+  })
+
+  /** Whether the job may go on. A machine that was busy or asleep has missed the heartbeat's timers. */
+  const isOurs = (held: Held<Payload>): boolean => {
+    heartbeat.look()
+    return !held.abort.signal.aborted
+  }
+
+  /** What is to become of a job, and what was thrown. */
+  const handle = async (held: Held<Payload>): Promise<[Outcome, unknown?]> => {
+    const { signal } = held.abort
+    try {
+      if (schema)
+        held.job = { ...held.job, payload: await parsePayload(schema, held.job.payload).catch(bury) }
+      // The lease may have been lost while the schema was at work.
+      if (!signal.aborted) await handler(held.job, { signal })
+      return [{ move: 'complete' }]
+    } catch (thrown) {
+      return [outcomeOf(thrown), thrown]
+    }
+  }
+
+  const report = async (held: Held<Payload>, { move, ...body }: Outcome, error: unknown): Promise<void> => {
+    const { job } = held
+    held.isReported = true
+    const untilMs = held.leaseEndsAt + GRACE_MS
+    const again = (): boolean => !over.signal.aborted && clock.now() < untilMs
+    try {
+      const { status, delayMs } = await moves.move(move, job, body, { again, wake: over.signal })
+      if (move === 'complete') emit('completed', { job, status: status === 'gone' ? status : 'completed' })
+      else if (move === 'fail' || status === 'dead') emit('dead', { job, error })
+      else emit('retried', { job, error, delayMs })
+    } catch (refusal) {
+      if (isLost(refusal as EchoMQError)) emit('leaseLost', { job })
+      else trouble(refusal as EchoMQError, job)
+    }
+  }
+
+  const run = async (held: Held<Payload>): Promise<void> => {
+    running.add(held)
+    const [outcome, thrown] = await handle(held)
+    if (isOurs(held)) await report(held, outcome, thrown)
+    heartbeat.letGo(held)
+    running.delete(held)
+    fill()
+    wake()
+  }
+
+  const fill = (): void => {
+    while (!stopping.signal.aborted && running.size < concurrency) {
+      const held = waiting.shift()
+      if (!held) return
+      if (isOurs(held)) void run(held)
+    }
+  }
+
+  const take = ({ jobs, sentAt }: Claimed): void => {
+    const taken = jobs.map((job) => ({
+      job: job as Job<Payload>,
+      ...leaseFrom(sentAt, job.leaseMs),
+      abort: new AbortController(),
+      isReported: false,
+    }))
+    // The answer to a repeated claim tells what is left of its leases, so the longest counts.
+    knownLeaseMs = options.leaseMs ?? Math.max(knownLeaseMs, ...jobs.map(({ leaseMs }) => leaseMs))
+    waiting.push(...taken)
+    heartbeat.hold(taken)
+    fill()
+  }
+
+  const claimAll = async (): Promise<void> => {
+    let failures = 0
+    while (!stopping.signal.aborted) {
+      const busy = running.size
+      if (busy >= concurrency) {
+        await change()
+        continue
+      }
+      claim ??= {
+        claimId: mintClaimId(),
+        limit: Math.min(batch, Math.max(concurrency, batch) - busy),
+        leaseMs: options.leaseMs,
+      }
+      // A lease counts from before the wait, so the wait must leave some of it.
+      const waitMs = Math.min(options.waitMs ?? 20_000, Math.floor((knownLeaseMs || ASSUMED_LEASE_MS) / 2))
+      try {
+        const claimed = await moves.claim({ ...claim, waitMs }, stopping.signal)
+        claim = failure = undefined
+        failures = 0
+        if (claimed.jobs.length > 0) {
+          take(claimed)
+        } else if (untilEmpty) {
+          // What still runs may bring more, so the last claim is one that nothing ran beside.
+          if (busy === 0) stop(Infinity)
+          while (running.size > 0 && !stopping.signal.aborted) await change()
+        } else {
+          if (running.size === 0) emit('idle', {})
+          await sleep(clock, Math.max(claimed.retryAfterMs ?? IDLE_MS, MIN_IDLE_MS), stopping.signal)
+        }
+      } catch (error) {
+        if (stopping.signal.aborted) return
+        failure = error as EchoMQError
+        trouble(failure)
+        await sleep(clock, backoffMs(clock, ++failures, failure), stopping.signal)
+      }
+    }
+  }
+
+  const release = async (jobs: readonly Job[]): Promise<void> => {
+    if (jobs.length === 0) return
+    const items = jobs.map(({ id, token }) => ({ action: 'release', id, token }) as const)
+    const again = (failures: number): boolean => transport.again(failures) && !over.signal.aborted
+    const errors = await transport.repeat(() => moves.settle(items), over.signal, again)
+    // Released already: by an attempt whose answer was lost.
+    released += errors.filter((error) => !error || error.reason === 'released').length
+  }
+
+  /** Gives up jobs that are still ours. What is being reported is left to its report. */
+  const giveBack = (holds: Iterable<Held<Payload>>): void => {
+    const ours = [...holds].filter((held) => isOurs(held) && !held.isReported)
+    for (const held of ours) {
+      heartbeat.letGo(held)
+      held.abort.abort()
+    }
+    releases = Promise.all([releases, release(ours.map(({ job }) => job)).catch(trouble)])
+  }
+
+  const handBack = async (): Promise<void> => {
+    giveBack(waiting)
+    // A claim that was hung up on may have taken jobs: under its name they are handed out again.
+    if (claim)
+      await moves
+        .claim(claim)
+        .then(({ jobs }) => release(jobs))
+        .catch(trouble)
+    while (running.size > 0) await change()
+    await releases
+  }
+
+  const live = async (): ReturnType<() => Loop['ended']> => {
+    await claimAll()
+    await Promise.race([handBack(), timeUp])
+    over.abort()
+    heartbeat.close()
+    return { released, failure }
+  }
+
+  return {
+    stop,
+    stopping: stopping.signal,
+    ended: live(),
+  }
+}

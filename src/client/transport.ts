@@ -1,0 +1,178 @@
+/**
+ * One request to the API and its answer, and the repeating of requests.
+ *
+ * Every attempt ends: with the API's answer, by its own timeout, or when the caller aborts, even if `fetch` ignores
+ * its signal. What is no answer of the API (a proxy's page, a redirect) is an error, never a success. What may be
+ * repeated and for how long is the caller's decision.
+ */
+import { backoffMs, retryAfterMs } from './backoff.ts'
+import { type Clock, sleep, systemClock } from './clock.ts'
+import { EchoMQError, type ErrorCode, type ErrorDetails, mayHaveRun } from './errors.ts'
+
+export type AttemptOptions = {
+  readonly signal?: AbortSignal | undefined
+  /** How long the attempt may take, in milliseconds; default the client's. */
+  readonly timeoutMs?: number
+}
+
+export type Transport = {
+  readonly clock: Clock
+  readonly timeoutMs: number
+  /** Whether the client's `retry` allows another attempt after so many failures. */
+  readonly again: (failures: number) => boolean
+  /**
+   * Sends a request once.
+   *
+   * @param path From `/v1/` on, encoded.
+   * @param expects A field that every good answer has.
+   * @param body JSON text: made once, so that a repeated request says the same. Without it the request is a GET.
+   * @throws {EchoMQError} for everything but a good answer; the signal's reason when that is aborted.
+   */
+  send<Answer>(path: string, expects: string, body?: string, options?: AttemptOptions): Promise<Answer>
+  /**
+   * Does something until it succeeds, with backoff between the attempts. For what may safely be repeated only.
+   *
+   * @param attempt Is told whether an earlier one may have been carried out although its answer was lost.
+   * @param wake Ends the wait between two attempts, and nothing else.
+   * @param again Whether to go on after so many failures; default as `retry` allows.
+   */
+  repeat<Answer>(
+    attempt: (lostAnswer: boolean) => Promise<Answer>,
+    wake?: AbortSignal,
+    again?: (failures: number) => boolean,
+  ): Promise<Answer>
+  /** Sends a request until it is answered, as often as `retry` allows. */
+  call<Answer>(path: string, expects: string, body?: string, signal?: AbortSignal): Promise<Answer>
+}
+
+export type EchoMQOptions = {
+  /** Where the deployment is; a path in front of `/v1` is kept. */
+  readonly url: string
+  /** An API token. */
+  readonly token: string
+  /** Instead of the platform's `fetch`: for a service binding, a proxy, a test. */
+  readonly fetch?: ((url: string, init: RequestInit) => Promise<Response>) | undefined
+  /** How long one attempt may take, in milliseconds, the wait of a claim apart; default 10,000. */
+  readonly timeoutMs?: number | undefined
+  /** How often a verb's request is sent again after a failure that may pass; default 3. */
+  readonly retry?: number | undefined
+  /** The header `User-Agent`. Ignored in browsers, which have their own. */
+  readonly userAgent?: string | undefined
+  /** Another clock, for tests. */
+  readonly clock?: Clock | undefined
+}
+
+/** What the API says in an error, alone or for one item of many. */
+export type ProblemBody = {
+  readonly code: ErrorCode
+  readonly detail?: string
+} & Omit<ErrorDetails, 'cause' | 'retryAfterMs'>
+
+/** Codes for answers that are not the API's own but mean the same. */
+const FOREIGN: Readonly<Record<number, ErrorCode>> = {
+  401: 'unauthorized',
+  403: 'forbidden',
+  429: 'overloaded',
+}
+
+/** The error for a problem that the API described. */
+export const problemError = (line: string, problem: ProblemBody, details?: ErrorDetails): EchoMQError => {
+  const { code, detail = '', reason, state, errors, requestId } = problem
+  const why = reason ? ` (${reason})` : ''
+  return new EchoMQError(code, `${line}: ${code}${why} ${detail}`, {
+    requestId,
+    reason,
+    state,
+    errors,
+    ...details,
+  })
+}
+
+/** The error for a whole answer. Nothing of one that is not the API's is passed on: it may say anything. */
+const refusal = (
+  line: string,
+  { ok, status, headers }: Response,
+  answer: unknown,
+  epochMs: number,
+): EchoMQError => {
+  const isProblem = !ok && typeof Object(answer).code === 'string'
+  const code = FOREIGN[status] ?? (status >= 500 ? 'upstream' : 'network')
+  const problem = isProblem ? (answer as ProblemBody) : { code, detail: `${status}, not of the API` }
+  return problemError(line, problem, { status, retryAfterMs: retryAfterMs(headers, epochMs) })
+}
+
+/** @throws {EchoMQError} `misconfigured`, without quoting what it was given. */
+export const createTransport = (options: EchoMQOptions): Transport => {
+  const { url, token, timeoutMs = 10_000, retry = 3, userAgent, clock = systemClock } = options
+  // Called through the global object: elsewhere `fetch` refuses to work on some platforms.
+  const { fetch = (address, init) => globalThis.fetch(address, init) } = options
+  // Checked here, because a platform quotes the header that it refuses.
+  if (!/^https?:\/\/[^\s?#@]+$/.test(url) || !/^[!-~]+$/.test(token)) {
+    throw new EchoMQError('misconfigured', 'url or token is unusable')
+  }
+  const headers: Record<string, string> = {
+    authorization: `Bearer ${token}`,
+    'content-type': 'application/json',
+  }
+  // A browser has a name of its own, and would ask the server whether it may send another.
+  if (userAgent && !('document' in globalThis)) headers['user-agent'] = userAgent
+  const again = (failures: number): boolean => failures <= retry
+
+  const transport: Transport = {
+    clock,
+    timeoutMs,
+    again,
+
+    async send<Answer>(path: string, expects: string, body?: string, options: AttemptOptions = {}) {
+      const { signal } = options
+      signal?.throwIfAborted()
+      const line = path.replace(/\?.*/, '')
+      const attempt = new AbortController()
+      const exchange = async (): Promise<Answer> => {
+        const response = await fetch(url.replace(/\/+$/, '') + path, {
+          method: body === undefined ? 'GET' : 'POST',
+          headers,
+          body: body ?? null,
+          signal: attempt.signal,
+          // A redirected POST becomes a GET, which would be answered with something else than was asked.
+          redirect: 'manual',
+        })
+        const answer: unknown = await response.json().catch(() => undefined)
+        if (response.ok && Object(answer)[expects] !== undefined) return answer as Answer
+        throw refusal(line, response, answer, clock.epochMs())
+      }
+      try {
+        // Not left to `fetch` and its signal: a heartbeat that hangs would lose its jobs.
+        const timeUp = sleep(clock, options.timeoutMs ?? timeoutMs, signal, attempt.signal)
+        const answer = await Promise.race([exchange(), timeUp])
+        if (answer === undefined) throw new EchoMQError('timeout', `${line}: no answer`)
+        return answer
+      } catch (cause) {
+        if (signal?.aborted) throw signal.reason
+        throw cause instanceof EchoMQError
+          ? cause
+          : new EchoMQError('network', `${line}: no answer`, { cause })
+      } finally {
+        attempt.abort()
+      }
+    },
+
+    async repeat(attempt, wake, goOn = again) {
+      let lostAnswer = false
+      for (let failures = 1; ; failures++) {
+        try {
+          return await attempt(lostAnswer)
+        } catch (error) {
+          if (!(error instanceof EchoMQError && error.retryable && goOn(failures))) throw error
+          lostAnswer ||= mayHaveRun(error)
+          await sleep(clock, backoffMs(clock, failures, error), wake)
+          if (!goOn(failures)) throw error
+        }
+      }
+    },
+
+    call: (path, expects, body, signal) =>
+      transport.repeat(() => transport.send(path, expects, body, { signal }), signal),
+  }
+  return transport
+}
