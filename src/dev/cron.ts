@@ -6,19 +6,27 @@
 
 const PERIOD_MS = 60_000
 
-export type CronTicker = { stop(): void }
+export type CronTicker = {
+  /** No run begins any more; one that goes on is left alone, and what becomes of it is not said. */
+  stop(): void
+}
 
 export function startCron(run: () => Promise<string>): CronTicker {
   let running = false
+  let stopped = false
+
+  function complain(text: string): void {
+    if (!stopped) process.stderr.write(`${text}\n`)
+  }
 
   async function tick(): Promise<void> {
     if (running) return
     running = true
     try {
       const outcome = await run()
-      if (outcome !== 'ok') say(`The scheduled handler ended with: ${outcome}.`)
+      if (outcome !== 'ok') complain(`The scheduled handler ended with: ${outcome}.`)
     } catch (error) {
-      say(`The scheduled handler was not run: ${error instanceof Error ? error.message : String(error)}`)
+      complain(`The scheduled handler was not run: ${error instanceof Error ? error.message : String(error)}`)
     } finally {
       running = false
     }
@@ -26,9 +34,10 @@ export function startCron(run: () => Promise<string>): CronTicker {
 
   void tick()
   const timer = setInterval(tick, PERIOD_MS)
-  return { stop: () => clearInterval(timer) }
-}
-
-function say(text: string): void {
-  process.stderr.write(`${text}\n`)
+  return {
+    stop() {
+      stopped = true
+      clearInterval(timer)
+    },
+  }
 }

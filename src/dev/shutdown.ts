@@ -7,7 +7,7 @@
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 
-const STOP_TIMEOUT_MS = 4_000
+const STOP_TIMEOUT_MS = 3_500
 const PARENT_CHECK_MS = 1_000
 
 /** Calls `stop` when this process is asked to end, then exits. A second signal exits at once. */

@@ -33,12 +33,14 @@ async function handle(request: HostRequest): Promise<HostReply> {
 }
 
 process.on('message', async (request: HostRequest) => {
-  try {
-    process.send?.(await handle(request))
-  } catch (error) {
-    const message = error instanceof Error ? error.message : String(error)
-    process.send?.({ kind: 'failed', message } satisfies HostReply)
-  }
+  const reply = await handle(request).catch(
+    (error: unknown): HostReply => ({
+      kind: 'failed',
+      message: error instanceof Error ? error.message : String(error),
+    }),
+  )
+  // Whoever asked may have gone in the meantime.
+  if (process.connected) process.send?.(reply)
 })
 
 process.on('disconnect', async () => {

@@ -50,3 +50,16 @@ test.each([
   cron.stop()
   stderr.mockRestore()
 })
+
+test('says nothing of a run that its own end has cut off', async () => {
+  const stderr = vi.spyOn(process.stderr, 'write').mockReturnValue(true)
+  const first = Promise.withResolvers<string>()
+  const cron = startCron(() => first.promise)
+
+  cron.stop()
+  first.reject(new Error('The process of the Worker has ended.'))
+  await vi.advanceTimersByTimeAsync(0)
+
+  expect(stderr).not.toHaveBeenCalled()
+  stderr.mockRestore()
+})

@@ -3,12 +3,11 @@
  */
 
 import { spawn } from 'node:child_process'
-import { access, chmod, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { access, mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { isPortFree } from '../../src/dev/ports.ts'
-import { findRedisBinary } from '../../src/dev/redis-binary.ts'
 import { startRedis } from '../../src/dev/redis-server.ts'
 import { createRespPort } from '../../src/dev/resp-port.ts'
 import type { Command, Reply } from '../../src/queue/redis.ts'
@@ -120,18 +119,4 @@ test('says what Redis said when it does not start', async () => {
   await expect(startRedis({ port: redis.port })).rejects.toThrow(
     /^Redis did not start\. .*Address already in use/s,
   )
-})
-
-test('finds redis-server first, then valkey-server, and only what can be executed', async () => {
-  const folder = await temporaryFolder()
-  const file = async (name: string, mode: number) => {
-    await writeFile(join(folder, name), '#!/bin/sh\n')
-    await chmod(join(folder, name), mode)
-  }
-  await file('valkey-server', 0o755)
-  await file('redis-server', 0o644)
-  expect(await findRedisBinary(folder)).toBe(join(folder, 'valkey-server'))
-
-  await chmod(join(folder, 'redis-server'), 0o755)
-  expect(await findRedisBinary(folder)).toBe(join(folder, 'redis-server'))
 })
