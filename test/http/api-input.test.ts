@@ -59,8 +59,8 @@ const moveMany = (path: string, body: object = {}): Route => ['POST', path, body
 const send = (api: Api, queue: string, [method, path]: Route, body: string): Promise<ApiAnswer> =>
   api.call(method, `/v1/queues/${queue}/${path}`, body)
 
-/** Route, integer field, its range, whether null is a value, and whether zero or the least is tried with a wait. */
-const INTEGERS: readonly (readonly [Route, string, readonly [number, number], nullable?: boolean])[] = [
+/** Route, integer field, its range, and whether null is a value. */
+const INTEGERS: readonly [Route, string, readonly [number, number], nullable?: boolean][] = [
   [ENQUEUE, 'delayMs', DELAY],
   [ENQUEUE, 'maxAttempts', ATTEMPTS],
   [['POST', 'jobs', { payload: 1, idempotencyKey: 'k' }], 'idempotencyTtlMs', [1000, 604_800_000]],
@@ -134,7 +134,7 @@ describe('an integer field', () => {
   })
 })
 
-const INSTANTS: readonly (readonly [Route, string])[] = [
+const INSTANTS: readonly [Route, string][] = [
   [ENQUEUE, 'runAt'],
   [ENQUEUE, 'startBy'],
   [SCHEDULE, 'runAt'],
@@ -217,7 +217,7 @@ describe('an instant', () => {
 })
 
 /** Route, field, and raw JSON that it is not. */
-const OTHERS: readonly (readonly [Route, string, readonly string[]])[] = [
+const OTHERS: readonly [Route, string, readonly string[]][] = [
   [
     ENQUEUE,
     'id',
@@ -292,7 +292,7 @@ describe('any other field', () => {
 })
 
 /** Path behind the queue, parameter, and texts that it is not. */
-const PARAMETERS: readonly (readonly [string, string, readonly string[]])[] = [
+const PARAMETERS: readonly [string, string, readonly string[]][] = [
   [
     '',
     'limit',
