@@ -242,6 +242,7 @@ describe('waiting', () => {
     const queue = freshQueue()
     const app = createApp({ env })
     const hangUp = new AbortController()
+    await claim(api, queue)
     const before = (await shared.bridge.counts()).requests
     const waiting = app.request(`/v1/queues/${queue}/claim`, {
       method: 'POST',
