@@ -1,0 +1,3 @@
+module example.com/go-consumer
+
+go 1.19

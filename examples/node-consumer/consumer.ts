@@ -1,0 +1,59 @@
+/**
+ * A consumer that runs for long: a Node process that works a queue over HTTPS until it is told to stop.
+ *
+ * It shows the loop with ten jobs at once, what a handler may throw, the events, and the end: on SIGTERM it claims
+ * nothing more, lets what runs end, gives back what it did not begin, and the process ends by itself. The leases are
+ * the queue's own and are renewed while a job runs, so a job may take longer than its lease.
+ *
+ * The jobs are `{"to": "..."}`; the work is to hand them to a mail API. Every event is a line of JSON on stdout.
+ *
+ *   EMQ_URL=https://queue.example.com EMQ_TOKEN=... MAIL_URL=https://mail.example.com/send node consumer.ts
+ */
+import { deadLetter, EchoMQ, type Job, retryIn } from 'echomq-edge/client'
+
+type Email = { readonly to: string }
+
+const {
+  EMQ_URL = 'http://127.0.0.1:8787',
+  EMQ_TOKEN = 'dev-consumer',
+  EMQ_QUEUE = 'emails',
+  MAIL_URL,
+} = process.env
+if (MAIL_URL === undefined) throw new Error('MAIL_URL must be the address of a mail API.')
+
+const emails = new EchoMQ({ url: EMQ_URL, token: EMQ_TOKEN }).queue<Email>(EMQ_QUEUE)
+
+const consumer = emails.consume(
+  async (job, { signal }) => {
+    // A job may be delivered more than once; its id lets the mail API see that.
+    const response = await fetch(MAIL_URL, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'idempotency-key': job.id },
+      body: JSON.stringify(job.payload),
+      signal,
+    })
+    await response.body?.cancel()
+    if (response.status === 429) throw retryIn(60_000)
+    if (response.status === 422) throw deadLetter('the mail API refuses the address')
+    if (!response.ok) throw new Error(`the mail API answered ${response.status}`)
+  },
+  { concurrency: 10 },
+)
+
+const say = (event: string, job?: Job): void => {
+  console.log(JSON.stringify({ event, id: job?.id, token: job?.token }))
+}
+consumer.on('completed', ({ job, status }) => say(status, job))
+consumer.on('retried', ({ job }) => say('retried', job))
+consumer.on('dead', ({ job }) => say('dead', job))
+consumer.on('leaseLost', ({ job }) => say('leaseLost', job))
+consumer.on('idle', () => say('idle'))
+consumer.on('error', ({ error }) => console.error(error))
+consumer.on('stopped', () => say('stopped'))
+
+// A consumer that stops by itself was refused: whoever started the process should see that.
+process.exitCode = 1
+process.once('SIGTERM', async () => {
+  await consumer.stop({ timeoutMs: 10_000 })
+  process.exitCode = 0
+})

@@ -1,0 +1,65 @@
+/**
+ * An example as a process of its own, as its user starts it. It is killed at the end of its test, whatever happens.
+ */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import { expect, onTestFinished } from 'vitest'
+
+export const PROJECT = fileURLToPath(new URL('../../..', import.meta.url))
+const FROM_SOURCE = fileURLToPath(new URL('./from-source.ts', import.meta.url))
+
+/** A line that an example printed: what happened, and to which job. */
+export type Line = {
+  readonly event: string
+  readonly id?: string
+  readonly token?: number
+  readonly port?: number
+}
+
+export type Child = {
+  readonly process: ChildProcess
+  /** What it has said so far; grows. */
+  readonly lines: readonly Line[]
+  readonly stderr: () => string
+  /** Its exit code, or the signal that ended it, once all of its output is read. */
+  readonly ended: Promise<number | string>
+  /** Waits until it has said so. */
+  until(wanted: Partial<Line>, withinMs?: number): Promise<Line>
+}
+
+export type Env = Readonly<Record<string, string>>
+
+export function start(command: string, args: readonly string[], env: Env = {}): Child {
+  const child = spawn(command, args, { cwd: PROJECT, env: { ...process.env, ...env } })
+  onTestFinished(() => void child.kill('SIGKILL'))
+  const lines: Line[] = []
+  let rest = ''
+  let stderr = ''
+  child.stdout.on('data', (chunk: Buffer) => {
+    const parts = (rest + chunk.toString()).split('\n')
+    rest = parts.pop() ?? ''
+    lines.push(...parts.map((text): Line => JSON.parse(text)))
+  })
+  child.stderr.on('data', (chunk: Buffer) => {
+    stderr += chunk.toString()
+  })
+  return {
+    process: child,
+    lines,
+    stderr: () => stderr,
+    ended: once(child, 'close').then(([code, signal]) => code ?? signal),
+    async until(wanted, withinMs = 10_000) {
+      const find = () =>
+        lines.find((line) => Object.entries(wanted).every(([k, v]) => line[k as keyof Line] === v))
+      await expect
+        .poll(() => find() ?? { lines, stderr, exit: child.exitCode }, { timeout: withinMs, interval: 10 })
+        .toMatchObject(wanted)
+      return find() as Line
+    },
+  }
+}
+
+/** Starts a file of the project with Node. */
+export const startNode = (file: string, env: Env): Child =>
+  start(process.execPath, ['--import', FROM_SOURCE, file], env)
