@@ -104,6 +104,7 @@ export async function startStack(options: StackOptions = {}): Promise<Stack> {
 
   // From here on the parts live until `stop`.
   const running = parts.move()
+  let stopping: Promise<void> | undefined
   return {
     ...database,
     url: worker.url,
@@ -112,7 +113,10 @@ export async function startStack(options: StackOptions = {}): Promise<Stack> {
       const outcome = await worker.runScheduled(CRON)
       if (outcome !== 'ok') throw new Error(`The scheduled handler ended with: ${outcome}.`)
     },
-    stop: () => running.disposeAsync(),
+    stop() {
+      stopping ??= running.disposeAsync()
+      return stopping
+    },
   }
 }
 

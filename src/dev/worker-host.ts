@@ -39,8 +39,8 @@ process.on('message', async (request: HostRequest) => {
       message: error instanceof Error ? error.message : String(error),
     }),
   )
-  // Whoever asked may have gone in the meantime.
-  if (process.connected) process.send?.(reply)
+  // Whoever asked may have gone in the meantime; 'disconnect' deals with that.
+  process.send?.(reply, undefined, undefined, () => {})
 })
 
 process.on('disconnect', async () => {

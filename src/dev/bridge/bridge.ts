@@ -50,33 +50,42 @@ export function createBridge(options: BridgeOptions & { readonly testMode: true 
 export function createBridge(options: BridgeOptions): Promise<Bridge>
 export async function createBridge(options: BridgeOptions): Promise<Bridge | TestBridge> {
   const { redisUrl, token, readOnlyToken, maxRequestBytes = MAX_REQUEST_BYTES } = options
+  await using parts = new AsyncDisposableStack()
+
   const primary = await connectResp(redisUrl)
+  parts.defer(primary.close)
   const table = await readCommandTable(primary)
   let replica: () => Replica | undefined = () => undefined
   const executor = createExecutor({ primary, table, maxRequestBytes, replica: () => replica() })
 
   const app = new Hono<{ Bindings: HttpBindings }>()
-  const testMode = options.testMode
-    ? await createTestMode({ redisUrl, primary, token, version: executor.version })
-    : undefined
-  if (testMode !== undefined) {
-    replica = testMode.replica
-    app.route('/', testMode.app)
+  let testMode: TestMode | undefined
+  if (options.testMode) {
+    const { mode, ...more } = await createTestMode({ redisUrl, primary, token, version: executor.version })
+    parts.defer(more.close)
+    testMode = mode
+    replica = more.replica
+    app.route('/', more.app)
   }
   app.route('/', createApi(executor, { token, readOnlyToken }))
 
   const server = await listen(app, options.port ?? 0)
+  parts.defer(() => close(server))
   const { port } = server.address() as AddressInfo
 
-  async function stop(): Promise<void> {
-    const closed = new Promise<void>((resolve) => server.close(() => resolve()))
-    server.closeAllConnections()
-    await closed
-    testMode?.close()
-    primary.close()
+  // From here on the parts live until `stop`.
+  const running = parts.move()
+  let stopping: Promise<void> | undefined
+  return {
+    ...testMode,
+    url: `http://${LOCALHOST}:${port}`,
+    port,
+    token,
+    stop() {
+      stopping ??= running.disposeAsync()
+      return stopping
+    },
   }
-  const bridge = { url: `http://${LOCALHOST}:${port}`, port, token, stop }
-  return testMode === undefined ? bridge : { ...testMode, ...bridge }
 }
 
 async function readCommandTable(resp: Resp): Promise<CommandTable> {
@@ -92,4 +101,10 @@ function listen(app: Hono<{ Bindings: HttpBindings }>, port: number): Promise<Se
     server.keepAliveTimeout = 0
     server.once('error', reject)
   })
+}
+
+function close(server: Server): Promise<void> {
+  const closed = new Promise<void>((resolve) => server.close(() => resolve()))
+  server.closeAllConnections()
+  return closed
 }

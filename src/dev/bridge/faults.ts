@@ -43,6 +43,9 @@ type Fault = {
   readonly answer?: CannedAnswer
 }
 
+/** Statuses whose answers can have no body. */
+const BODILESS = [204, 205, 304]
+
 export function createFaults(): Faults {
   const faults: Fault[] = []
 
@@ -77,7 +80,8 @@ export function createFaults(): Faults {
       const answer = take('answer', request)?.answer
       if (answer !== undefined) {
         const headers = { 'content-type': answer.contentType ?? 'application/json' }
-        return new Response(answer.body, { status: answer.status, headers })
+        const body = BODILESS.includes(answer.status) ? null : answer.body
+        return new Response(body, { status: answer.status, headers })
       }
 
       const drop = take('dropReply', request)

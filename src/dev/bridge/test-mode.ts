@@ -38,7 +38,8 @@ export type TestMode = {
   flushScripts(on: boolean): void
 }
 
-export type TestModeParts = TestMode & {
+export type TestModeParts = {
+  readonly mode: TestMode
   /** Goes before the API. */
   readonly app: Hono<{ Bindings: HttpBindings }>
   readonly replica: () => Replica | undefined
@@ -108,7 +109,7 @@ export async function createTestMode(options: TestModeOptions): Promise<TestMode
   })
 
   return {
-    ...mode,
+    mode,
     app,
     replica: () => frozen,
     close() {

@@ -44,6 +44,7 @@ async function run(options: DevOptions): Promise<void> {
   let stop = async (): Promise<void> => {}
   stopWhenAsked(() => stop())
 
+  if (!options.quiet) process.stderr.write('Building the Worker and starting the stack ...\n')
   const stack = await startStack({ ...options, env: process.env })
   stop = stack.stop
 

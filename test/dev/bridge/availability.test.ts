@@ -46,6 +46,16 @@ test('does not start without Redis', async () => {
   await expect(createBridge({ redisUrl, token })).rejects.toThrow('Redis cannot be reached.')
 })
 
+test('does not start on a port that is taken', async () => {
+  const redis = await startRedis()
+  onTestFinished(() => redis.stop())
+  const options = { redisUrl: redis.url, token, testMode: true }
+  const bridge = await createBridge(options)
+  onTestFinished(() => bridge.stop())
+
+  await expect(createBridge({ ...options, port: bridge.port })).rejects.toThrow('EADDRINUSE')
+})
+
 test('keeps connections open, and closes them when it stops', async () => {
   const redis = await startRedis()
   onTestFinished(() => redis.stop())

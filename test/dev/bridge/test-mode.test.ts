@@ -129,6 +129,13 @@ describe('faults', () => {
     expect(await run('GET', 'answered')).toEqual({ result: null })
   })
 
+  test('an answer that can have no body has none', async () => {
+    shared.bridge.answer({ status: 204, body: 'ignored' })
+
+    const response = await post('/', ['PING'])
+    expect([response.status, await response.text()]).toEqual([204, ''])
+  })
+
   test('a delay, of this request only', async () => {
     shared.bridge.delay(200)
     const finished: string[] = []
