@@ -13,26 +13,21 @@ export type Clock = {
   epochMs(): number
   /** A number from 0 up to and without 1, for jitter. */
   random(): number
-  setTimeout(run: () => void, ms: number): unknown
-  clearTimeout(timer: unknown): void
-}
-
-// Each looks its global up at the call: some platforms refuse the bare functions, and tests replace them.
-export const systemClock: Clock = {
-  now: () => performance.now(),
-  epochMs: () => Date.now(),
-  random: () => Math.random(),
-  setTimeout: (run, ms) => setTimeout(run, ms),
-  clearTimeout: (timer) => clearTimeout(timer as number),
+  /** Runs something once after so many milliseconds. Answers how to call it off. */
+  after(ms: number, run: () => void): () => void
 }
 
 /** The longest delay that timers take, in milliseconds: about 25 days. Whoever wants more looks again then. */
 export const MAX_TIMER_MS = 2 ** 31 - 1
 
-/** Runs something once after so many milliseconds. Answers how to call it off. */
-export const after = (clock: Clock, ms: number, run: () => void): (() => void) => {
-  const timer = clock.setTimeout(run, Math.min(ms, MAX_TIMER_MS))
-  return () => clock.clearTimeout(timer)
+export const systemClock: Clock = {
+  now: () => performance.now(),
+  epochMs: () => Date.now(),
+  random: () => Math.random(),
+  after(ms, run) {
+    const timer = setTimeout(run, Math.min(ms, MAX_TIMER_MS))
+    return () => clearTimeout(timer)
+  },
 }
 
 /** Waits so many milliseconds, or until one of the signals is aborted. Never rejects. */
@@ -43,7 +38,7 @@ export const sleep = (clock: Clock, ms: number, ...signals: (AbortSignal | undef
       for (const signal of signals) signal?.removeEventListener('abort', end)
       resolve()
     }
-    const cancel = after(clock, ms, end)
+    const cancel = clock.after(ms, end)
     for (const signal of signals) {
       if (signal?.aborted) end()
       else signal?.addEventListener('abort', end)

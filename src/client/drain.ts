@@ -1,7 +1,7 @@
 /**
  * Working a queue until it is empty or the time is over: for cron, Lambda, Workers, whatever is started for a while.
  */
-import { after, type Clock } from './clock.ts'
+import type { Clock } from './clock.ts'
 import type { ConsumeOptions, Emit, Loop } from './loop.ts'
 
 export type DrainOptions = Omit<ConsumeOptions, 'waitMs'> & {
@@ -38,7 +38,7 @@ export const drainLoop = async <Payload>(
   })
   // The last part is for what still runs, and for giving back the rest.
   const spareMs = Math.min(2000, deadlineMs / 5)
-  const cancel = after(clock, deadlineMs - spareMs, () => loop.stop(spareMs))
+  const cancel = clock.after(deadlineMs - spareMs, () => loop.stop(spareMs))
   const { failure, released } = await loop.ended
   cancel()
   if (failure && done + failed === 0) throw failure

@@ -34,16 +34,8 @@ const MAX_JOBS = 1000
 const MAX_CHARS = (4 * 1024 * 1024) / 3
 
 const wordsOf = (payload: unknown, options: EnqueueOptions, as: 'text' | undefined): string => {
-  let text: string | undefined
-  let cause: unknown
-  try {
-    text = JSON.stringify(payload)
-  } catch (error) {
-    cause = error
-  }
-  if (text === undefined || (as && typeof payload !== 'string')) {
-    throw new EchoMQError('invalid', `payload is no ${as ?? 'JSON'}`, { cause })
-  }
+  const text = JSON.stringify(payload)
+  if (text === undefined || (as && typeof payload !== 'string')) throw new TypeError(`not ${as ?? 'JSON'}`)
   const more = JSON.stringify(options).slice(1, -1)
   return `"${as ?? 'payload'}":${text}${more && `,${more}`}`
 }
@@ -79,9 +71,9 @@ export const createEnqueue = <Input>(
     try {
       await check(payload)
       draft.words = wordsOf(payload, options, as)
-    } catch (error) {
-      if (!(error instanceof EchoMQError)) throw error
-      draft.error = error
+    } catch (cause) {
+      draft.error =
+        cause instanceof EchoMQError ? cause : new EchoMQError('invalid', 'bad payload', { cause })
     }
     return draft
   }
@@ -116,7 +108,7 @@ export const createEnqueue = <Input>(
           draft.lostAnswer ||= mayHaveRun(draft.error)
         } else if (isItself && !draft.lostAnswer) {
           // By an isolate that drew the same node. At the next attempt the millisecond is another.
-          draft.error = new EchoMQError('internal', 'enqueue: the minted id is taken')
+          draft.error = new EchoMQError('internal', 'id is taken')
           draft.id = mint()
         } else {
           // What stands in its way is its own attempt whose answer was lost.
@@ -159,11 +151,12 @@ const chunksOf = (drafts: readonly Draft[]): Draft[][] => {
   let chars = 0
   for (const draft of drafts) {
     const chunk = chunks.at(-1)
-    chars += jsonOf(draft).length
+    const size = jsonOf(draft).length
+    chars += size
     if (chunk && chunk.length < MAX_JOBS && chars < MAX_CHARS) chunk.push(draft)
     else {
       chunks.push([draft])
-      chars = jsonOf(draft).length
+      chars = size
     }
   }
   return chunks

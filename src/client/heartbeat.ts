@@ -6,7 +6,6 @@
  * are counted from before the request that gave them was sent. Nothing here ever rejects or throws.
  */
 import { backoffMs } from './backoff.ts'
-import { after } from './clock.ts'
 import { type EchoMQError, isLost } from './errors.ts'
 import type { JobRef } from './jobs.ts'
 import type { Moves } from './moves.ts'
@@ -24,9 +23,8 @@ export type Hold = {
 
 export type Heartbeat<H extends Hold> = {
   hold(holds: readonly H[]): void
+  /** The end of a hold. It is still reported as lost when its lease ran out before this. */
   letGo(hold: H): void
-  /** Lets go what is lost by now, without waiting for a timer. */
-  look(): void
   /** Lets everything go. */
   close(): void
 }
@@ -66,26 +64,21 @@ export const createHeartbeat = <H extends Hold>(options: HeartbeatOptions<H>): H
   const tick = (): void => {
     for (const hold of holds) if (endOf(hold) <= clock.now()) drop(hold)
     // After a failure not before the backoff is over.
-    let nextAt = beating
-      ? Infinity
-      : Math.max(
-          earliest(({ renewAt }) => renewAt),
-          retryAt,
-        )
-    if (nextAt <= clock.now()) {
-      void beat()
-      nextAt = Infinity
-    }
-    nextAt = Math.min(nextAt, earliest(endOf))
+    const dueAt = Math.max(
+      earliest((hold) => hold.renewAt),
+      retryAt,
+    )
+    if (!beating && dueAt <= clock.now()) void beat()
+    const nextAt = Math.min(beating ? Infinity : dueAt, earliest(endOf))
     cancelTimer()
     // Platforms fire a timer up to a millisecond early; then nothing is due and it is armed again.
-    if (nextAt < Infinity) cancelTimer = after(clock, nextAt - clock.now(), tick)
+    if (nextAt < Infinity) cancelTimer = clock.after(nextAt - clock.now(), tick)
   }
 
   const beat = async (): Promise<void> => {
     beating = true
     const leaseMs = options.leaseMs()
-    const due = [...holds].filter(({ renewAt }) => renewAt < Infinity)
+    const due = [...holds].filter((hold) => hold.renewAt < Infinity)
     const sentAt = clock.now()
     let trouble: EchoMQError | undefined
     try {
@@ -124,10 +117,9 @@ export const createHeartbeat = <H extends Hold>(options: HeartbeatOptions<H>): H
       tick()
     },
     letGo(hold) {
-      holds.delete(hold)
       tick()
+      holds.delete(hold)
     },
-    look: tick,
     close() {
       closed.abort()
       holds.clear()

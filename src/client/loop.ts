@@ -94,8 +94,7 @@ const MAX_CONCURRENCY = 1000
 const ASSUMED_LEASE_MS = 30_000
 /** How long after its lease a job's end is still reported: nobody may have claimed it since. */
 const GRACE_MS = 30_000
-/** Between two claims of an empty queue: at least, and when the server says nothing. */
-const MIN_IDLE_MS = 50
+/** Between two claims of an empty queue, when the server says nothing. */
 const IDLE_MS = 1000
 
 /** A payload that does not fit never will. A schema that fails itself is like a handler that does. */
@@ -109,7 +108,7 @@ export const startLoop = <Payload>(parts: LoopParts<Payload>, options: ConsumeOp
   const { concurrency = 1, batch = Math.min(concurrency, MAX_BATCH) } = options
   const { clock } = transport
   if (!(concurrency >= 1 && concurrency <= MAX_CONCURRENCY && batch >= 1 && batch <= MAX_BATCH)) {
-    throw new EchoMQError('invalid', 'concurrency or batch out of bounds')
+    throw new EchoMQError('invalid', 'bad concurrency or batch')
   }
   /** Aborted: no new claims. */
   const stopping = new AbortController()
@@ -157,7 +156,7 @@ export const startLoop = <Payload>(parts: LoopParts<Payload>, options: ConsumeOp
   }
 
   const lose = (held: Held<Payload>): void => {
-    held.abort.abort(new EchoMQError('stale', 'the lease was lost'))
+    held.abort.abort(new EchoMQError('stale', 'lease lost'))
     emit('leaseLost', { job: held.job })
   }
 
@@ -170,10 +169,8 @@ export const startLoop = <Payload>(parts: LoopParts<Payload>, options: ConsumeOp
   })
 
   /** Whether the job may go on. A machine that was busy or asleep has missed the heartbeat's timers. */
-  const isOurs = (held: Held<Payload>): boolean => {
-    heartbeat.look()
-    return !held.abort.signal.aborted
-  }
+  const isOurs = ({ abort, leaseEndsAt }: Held<Payload>): boolean =>
+    !abort.signal.aborted && clock.now() < leaseEndsAt
 
   /** What is to become of a job, and what was thrown. */
   const handle = async (held: Held<Payload>): Promise<[Outcome, unknown?]> => {
@@ -264,7 +261,7 @@ export const startLoop = <Payload>(parts: LoopParts<Payload>, options: ConsumeOp
           while (running.size > 0 && !stopping.signal.aborted) await change()
         } else {
           if (running.size === 0) emit('idle', {})
-          await sleep(clock, Math.max(claimed.retryAfterMs ?? IDLE_MS, MIN_IDLE_MS), stopping.signal)
+          await sleep(clock, claimed.retryAfterMs || IDLE_MS, stopping.signal)
         }
       } catch (error) {
         if (stopping.signal.aborted) return
@@ -278,8 +275,7 @@ export const startLoop = <Payload>(parts: LoopParts<Payload>, options: ConsumeOp
   const release = async (jobs: readonly Job[]): Promise<void> => {
     if (jobs.length === 0) return
     const items = jobs.map(({ id, token }) => ({ action: 'release', id, token }) as const)
-    const again = (failures: number): boolean => transport.again(failures) && !over.signal.aborted
-    const errors = await transport.repeat(() => moves.settle(items), over.signal, again)
+    const errors = await transport.repeat(() => moves.settle(items), over.signal)
     // Released already: by an attempt whose answer was lost.
     released += errors.filter((error) => !error || error.reason === 'released').length
   }

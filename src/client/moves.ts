@@ -57,10 +57,10 @@ export type Moves = {
 
 type SettleResult = { readonly status?: string; readonly error?: ProblemBody }
 
-/** The path of a job of a queue. An id that is none could otherwise lead to another route. */
-export const jobPath = (queuePath: string, id: string): string => {
-  if (!/^[A-Z]{3}[0-9A-Za-z]{11}$/.test(id)) throw new EchoMQError('invalid', 'not a job id')
-  return `${queuePath}/jobs/${id}`
+/** The path of a job behind its queue's. An id that is none could otherwise lead to another route. */
+export const jobPath = (id: string): string => {
+  if (!/^[A-Z]{3}[0-9A-Za-z]{11}$/.test(id)) throw new EchoMQError('invalid', 'bad job id')
+  return `/jobs/${id}`
 }
 
 /**
@@ -81,7 +81,7 @@ export const createMoves = (transport: Transport, path: string, as?: 'text'): Mo
   },
 
   async move(name, job, body, { signal, wake, again }) {
-    const at = `${jobPath(path, job.id)}/${name}`
+    const at = `${path}${jobPath(job.id)}/${name}`
     const words = JSON.stringify({ token: job.token, ...body })
     return transport.repeat(
       async (lostAnswer) => {

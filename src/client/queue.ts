@@ -265,8 +265,7 @@ export const createQueue = <Input, Output>(
   { schema, as }: QueueOptions<Input, Output>,
 ): Queue<Input, Output> => {
   if (!/^(?!emq$)[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/.test(name))
-    throw new EchoMQError('invalid', 'not a queue name')
-  const { clock, call } = transport
+    throw new EchoMQError('invalid', 'bad queue name')
   const path = `/v1/queues/${name}`
   const moves = createMoves(transport, path, as)
   const enqueue = createEnqueue<Input>(transport, path, mint, (payload) => parsePayload(schema, payload), as)
@@ -277,9 +276,16 @@ export const createQueue = <Input, Output>(
     job: JobRef,
     { signal, error, ...body }: MoveOptions = {},
   ): Promise<MoveAnswer> => {
-    const words = error === undefined ? body : { ...body, error: errorText(error) }
+    const words = { ...body, error: error === undefined ? error : errorText(error) }
     return moves.move(verb, job, words, { wake: signal, signal })
   }
+
+  const ask = <Answer>(
+    at: string,
+    expects: string,
+    { signal }: CallOptions = {},
+    body?: string,
+  ): Promise<Answer> => transport.repeat(() => transport.send(path + at, expects, body, { signal }), signal)
 
   const looper =
     (handler: Handler<Output>, options: ConsumeOptions, untilEmpty: boolean) =>
@@ -309,8 +315,7 @@ export const createQueue = <Input, Output>(
       return fitting
     },
 
-    complete: async (job, options) =>
-      (await move('complete', job, options)).status === 'gone' ? 'gone' : 'completed',
+    complete: async (job, options) => (await move('complete', job, options)).status as 'completed' | 'gone',
 
     retry: async (job, options) =>
       (await move('retry', job, options)).status === 'dead' ? 'dead' : 'scheduled',
@@ -326,10 +331,10 @@ export const createQueue = <Input, Output>(
     extend: async (job, leaseMs, options) =>
       (await move('extend', job, { ...options, leaseMs })).leaseMs ?? leaseMs,
 
-    stats: ({ signal } = {}) => call(path, 'counts', undefined, signal),
+    stats: (options) => ask('', 'counts', options),
 
-    job: (id, { signal } = {}) =>
-      call<JobView<Input> | undefined>(jobPath(path, id), 'state', undefined, signal).catch((error) => {
+    job: (id, options) =>
+      ask<JobView<Input> | undefined>(jobPath(id), 'state', options).catch((error) => {
         if (error?.code !== 'not_found') throw error
         return undefined
       }),
@@ -337,8 +342,8 @@ export const createQueue = <Input, Output>(
     async *jobs({ signal, ...options } = {}) {
       let cursor: string | undefined
       do {
-        const at = `${path}/jobs${queryOf({ ...options, cursor })}`
-        const page = await call<{ jobs: JobView<Input>[]; cursor?: string }>(at, 'jobs', undefined, signal)
+        const at = `/jobs${queryOf({ ...options, cursor })}`
+        const page = await ask<{ jobs: JobView<Input>[]; cursor?: string }>(at, 'jobs', { signal })
         yield* page.jobs
         cursor = page.cursor
       } while (cursor)
@@ -347,15 +352,15 @@ export const createQueue = <Input, Output>(
     consume: (handler, options = {}) => new Consumer(looper(handler, options, false)),
 
     drain: async (handler, { deadlineMs = 25_000, ...options } = {}) =>
-      drainLoop(looper(handler, { ...options, waitMs: 0 }, true), clock, deadlineMs),
+      drainLoop(looper(handler, { ...options, waitMs: 0 }, true), transport.clock, deadlineMs),
 
-    redrive: (id, { signal } = {}) => call(`${jobPath(path, id)}/redrive`, 'status', '{}', signal),
+    redrive: (id, options) => ask(`${jobPath(id)}/redrive`, 'status', options, '{}'),
 
     redriveMany: ({ signal, ...options } = {}) =>
-      call(`${path}/redrive`, 'redriven', JSON.stringify(options), signal),
+      ask('/redrive', 'redriven', { signal }, JSON.stringify(options)),
 
-    pause: ({ signal } = {}) => call(`${path}/pause`, 'paused', '{}', signal),
+    pause: (options) => ask('/pause', 'paused', options, '{}'),
 
-    resume: ({ signal } = {}) => call(`${path}/resume`, 'paused', '{}', signal),
+    resume: (options) => ask('/resume', 'paused', options, '{}'),
   }
 }

@@ -18,8 +18,6 @@ export type AttemptOptions = {
 export type Transport = {
   readonly clock: Clock
   readonly timeoutMs: number
-  /** Whether the client's `retry` allows another attempt after so many failures. */
-  readonly again: (failures: number) => boolean
   /**
    * Sends a request once.
    *
@@ -41,8 +39,6 @@ export type Transport = {
     wake?: AbortSignal,
     again?: (failures: number) => boolean,
   ): Promise<Answer>
-  /** Sends a request until it is answered, as often as `retry` allows. */
-  call<Answer>(path: string, expects: string, body?: string, signal?: AbortSignal): Promise<Answer>
 }
 
 export type EchoMQOptions = {
@@ -68,11 +64,12 @@ export type ProblemBody = {
   readonly detail?: string
 } & Omit<ErrorDetails, 'cause' | 'retryAfterMs'>
 
-/** Codes for answers that are not the API's own but mean the same. */
-const FOREIGN: Readonly<Record<number, ErrorCode>> = {
-  401: 'unauthorized',
-  403: 'forbidden',
-  429: 'overloaded',
+/** The code of an answer that is not the API's own: what means the same, else that it is no answer. */
+const foreignCode = (status: number): ErrorCode => {
+  if (status === 401) return 'unauthorized'
+  if (status === 403) return 'forbidden'
+  if (status === 429) return 'overloaded'
+  return status >= 500 ? 'upstream' : 'network'
 }
 
 /** The error for a problem that the API described. */
@@ -96,7 +93,7 @@ const refusal = (
   epochMs: number,
 ): EchoMQError => {
   const isProblem = !ok && typeof Object(answer).code === 'string'
-  const code = FOREIGN[status] ?? (status >= 500 ? 'upstream' : 'network')
+  const code = foreignCode(status)
   const problem = isProblem ? (answer as ProblemBody) : { code, detail: `${status}, not of the API` }
   return problemError(line, problem, { status, retryAfterMs: retryAfterMs(headers, epochMs) })
 }
@@ -108,7 +105,7 @@ export const createTransport = (options: EchoMQOptions): Transport => {
   const { fetch = (address, init) => globalThis.fetch(address, init) } = options
   // Checked here, because a platform quotes the header that it refuses.
   if (!/^https?:\/\/[^\s?#@]+$/.test(url) || !/^[!-~]+$/.test(token)) {
-    throw new EchoMQError('misconfigured', 'url or token is unusable')
+    throw new EchoMQError('misconfigured', 'bad url or token')
   }
   const headers: Record<string, string> = {
     authorization: `Bearer ${token}`,
@@ -116,17 +113,14 @@ export const createTransport = (options: EchoMQOptions): Transport => {
   }
   // A browser has a name of its own, and would ask the server whether it may send another.
   if (userAgent && !('document' in globalThis)) headers['user-agent'] = userAgent
-  const again = (failures: number): boolean => failures <= retry
 
-  const transport: Transport = {
+  return {
     clock,
     timeoutMs,
-    again,
 
     async send<Answer>(path: string, expects: string, body?: string, options: AttemptOptions = {}) {
       const { signal } = options
       signal?.throwIfAborted()
-      const line = path.replace(/\?.*/, '')
       const attempt = new AbortController()
       const exchange = async (): Promise<Answer> => {
         const response = await fetch(url.replace(/\/+$/, '') + path, {
@@ -139,40 +133,35 @@ export const createTransport = (options: EchoMQOptions): Transport => {
         })
         const answer: unknown = await response.json().catch(() => undefined)
         if (response.ok && Object(answer)[expects] !== undefined) return answer as Answer
-        throw refusal(line, response, answer, clock.epochMs())
+        throw refusal(path, response, answer, clock.epochMs())
       }
       try {
         // Not left to `fetch` and its signal: a heartbeat that hangs would lose its jobs.
         const timeUp = sleep(clock, options.timeoutMs ?? timeoutMs, signal, attempt.signal)
         const answer = await Promise.race([exchange(), timeUp])
-        if (answer === undefined) throw new EchoMQError('timeout', `${line}: no answer`)
+        if (answer === undefined) throw new EchoMQError('timeout', `${path}: no answer`)
         return answer
       } catch (cause) {
         if (signal?.aborted) throw signal.reason
         throw cause instanceof EchoMQError
           ? cause
-          : new EchoMQError('network', `${line}: no answer`, { cause })
+          : new EchoMQError('network', `${path}: no answer`, { cause })
       } finally {
         attempt.abort()
       }
     },
 
-    async repeat(attempt, wake, goOn = again) {
+    async repeat(attempt, wake, again = (failures) => failures <= retry) {
       let lostAnswer = false
       for (let failures = 1; ; failures++) {
         try {
           return await attempt(lostAnswer)
         } catch (error) {
-          if (!(error instanceof EchoMQError && error.retryable && goOn(failures))) throw error
+          if (!(error instanceof EchoMQError && error.retryable && again(failures))) throw error
           lostAnswer ||= mayHaveRun(error)
           await sleep(clock, backoffMs(clock, failures, error), wake)
-          if (!goOn(failures)) throw error
         }
       }
     },
-
-    call: (path, expects, body, signal) =>
-      transport.repeat(() => transport.send(path, expects, body, { signal }), signal),
   }
-  return transport
 }
