@@ -1,7 +1,9 @@
-/** The Worker: requests go to the app, the cron goes to maintenance. Wiring only. */
+/** The Worker: requests go to the app, the cron to maintenance, other Workers to the service. Wiring only. */
 import { createApp } from './app.ts'
 import { type Bindings, createDeployments } from './deployment.ts'
 import { maintain } from './maintenance/maintenance.ts'
+
+export { QueueService } from './service.ts'
 
 const deploymentOf = createDeployments()
 const app = createApp({}, deploymentOf)

@@ -35,7 +35,10 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   deployment: ['env', 'queue'],
   http: ['protocol', 'queue', 'http', 'maintenance', 'errors', 'env'],
   app: ['protocol', 'queue', 'http', 'maintenance', 'errors', 'env', 'deployment'],
+  'service-binding': ['client'],
+  service: ['app', 'deployment', 'http', 'client', 'service-binding'],
   index: ['app', 'deployment', 'maintenance', 'service', 'env', 'queue', 'protocol'],
+  package: ['app', 'deployment', 'maintenance', 'service-binding'],
   client: ['client'],
 }
 

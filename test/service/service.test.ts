@@ -1,0 +1,271 @@
+/**
+ * The service, called by a second Worker over a binding: both in the real workerd, the queue as it is deployed, on a
+ * real Redis. No token is set anywhere.
+ */
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { buildWorker } from '../../src/dev/wrangler.ts'
+import { freshQueue } from '../support/api.ts'
+import { sharedRedis } from '../support/redis.ts'
+import { type RunningWorkers, secretsOf, startWorkers, workerOf } from './support/workers.ts'
+
+/** Calls any verb of its binding, and tells what arrived. */
+const CALLER = `
+  export default {
+    async fetch(request, { EMQ }) {
+      const { verb, args } = await request.json()
+      try {
+        const value = await EMQ[verb](...args)
+        return Response.json({ value, isDone: true })
+      } catch (error) {
+        const { name, message } = error
+        return Response.json({ error: { ...error, name, message }, isDone: false })
+      }
+    },
+  }`
+
+const callerOf = (name: string, compatibilityDate: string) =>
+  workerOf(
+    name,
+    {
+      mainModule: 'caller.js',
+      modules: { 'caller.js': { type: 'esm', contents: CALLER } },
+      compatibilityDate,
+      compatibilityFlags: [],
+    },
+    { EMQ: { type: 'worker', worker: 'echomq-edge', exportName: 'QueueService' } },
+  )
+
+const shared = sharedRedis()
+let workers: RunningWorkers
+beforeAll(async () => {
+  const queue = workerOf('echomq-edge', await buildWorker(), secretsOf(shared.bridge))
+  workers = await startWorkers([
+    callerOf('caller', '2026-04-21'),
+    callerOf('old-caller', '2026-04-20'),
+    queue,
+  ])
+})
+afterAll(() => workers?.stop())
+beforeEach(() => shared.bridge.reset())
+
+// biome-ignore lint/suspicious/noExplicitAny: an answer is looked at field by field, and a wrong one fails the test
+type Json = any
+
+async function tell(verb: string, args: unknown[], caller = 'caller'): Promise<Json> {
+  const response = await workers.fetch(caller, '/', { method: 'POST', body: JSON.stringify({ verb, args }) })
+  return response.json()
+}
+
+async function call(verb: string, ...args: unknown[]): Promise<Json> {
+  const { value, isDone, error } = await tell(verb, args)
+  expect(error).toBeUndefined()
+  expect(isDone).toBe(true)
+  return value
+}
+
+async function refusal(verb: string, ...args: unknown[]): Promise<Json> {
+  const { error } = await tell(verb, args)
+  return error
+}
+
+const stateOf = async (queue: string, id: string): Promise<string> => (await call('job', queue, id))?.state
+
+describe('the verbs', () => {
+  test('enqueue, claim, complete', async () => {
+    const queue = freshQueue()
+    const { id, status } = await call('enqueue', queue, { to: 'ada' }, { idempotencyKey: 'k' })
+    expect(status).toBe('enqueued')
+    expect(await call('enqueue', queue, { to: 'ada' }, { idempotencyKey: 'k' })).toEqual({
+      id,
+      status: 'duplicate',
+    })
+
+    const [job] = await call('claim', queue, { limit: 2, leaseMs: 5000 })
+    expect(job).toMatchObject({ id, queue, token: 1, payload: { to: 'ada' }, leaseMs: 5000 })
+    expect(await call('claim', queue)).toEqual([])
+    expect(await call('complete', queue, job)).toBe('completed')
+    expect(await call('complete', queue, job)).toBe('gone')
+    expect(await call('job', queue, id)).toBeUndefined()
+  })
+
+  test('enqueueMany tells of each job what became of it', async () => {
+    const queue = freshQueue()
+    const results = await call('enqueueMany', queue, [
+      { payload: 1 },
+      { payload: 2, delayMs: -1 },
+      { payload: 3, delayMs: 1000 },
+    ])
+    expect(results).toEqual([
+      { id: expect.any(String), status: 'enqueued' },
+      {
+        id: expect.any(String),
+        error: expect.objectContaining({ name: 'EchoMQError', code: 'invalid', retryable: false }),
+      },
+      { id: expect.any(String), status: 'scheduled' },
+    ])
+  })
+
+  test('retry, release, extend, fail', async () => {
+    const queue = freshQueue()
+    const { id } = await call('enqueue', queue, 1)
+    const claim = async () => (await call('claim', queue))[0]
+
+    expect(await call('extend', queue, await claim(), 60_000)).toBe(60_000)
+    await call('release', queue, { id, token: 1 })
+    expect(await stateOf(queue, id)).toBe('pending')
+    expect(await call('retry', queue, await claim(), { error: 'busy', delayMs: 0 })).toBe('scheduled')
+    expect(await call('job', queue, id)).toMatchObject({ lastError: 'busy' })
+    const again = (await call('claim', queue, { waitMs: 5000 }))[0]
+    await call('fail', queue, again, { error: 'no such mailbox' })
+    expect(await call('job', queue, id)).toMatchObject({
+      state: 'dead',
+      lastError: 'no such mailbox',
+      payload: 1,
+    })
+  })
+
+  test('what was thrown may be given as the error of a move as it is', async () => {
+    const queue = freshQueue()
+    await call('enqueue', queue, 1)
+    const [job] = await call('claim', queue)
+    await call('fail', queue, job, { error: { why: 'full' } })
+    expect(await call('job', queue, job.id)).toMatchObject({ lastError: '{"why":"full"}' })
+  })
+
+  test('stats, and jobs a page at a time', async () => {
+    const queue = freshQueue()
+    const ids = (await call('enqueueMany', queue, [{ payload: 1 }, { payload: 2 }, { payload: 3 }])).map(
+      ({ id }: { id: string }) => id,
+    )
+    expect(await call('stats', queue)).toMatchObject({ counts: { pending: 3, active: 0 }, paused: false })
+
+    const first = await call('jobs', queue, { order: 'oldest', limit: 2 })
+    const second = await call('jobs', queue, {
+      order: 'oldest',
+      limit: 2,
+      cursor: first.cursor,
+      payload: true,
+    })
+    expect([...first.jobs, ...second.jobs].map(({ id }) => id)).toEqual(ids)
+    expect(second).toEqual({ jobs: [expect.objectContaining({ payload: 3 })] })
+  })
+
+  test('redrive one and many', async () => {
+    const queue = freshQueue()
+    await call('enqueueMany', queue, [{ payload: 1 }, { payload: 2 }, { payload: 3 }])
+    for (const job of await call('claim', queue, { limit: 3 })) await call('fail', queue, job, { error: 'e' })
+    const { jobs } = await call('jobs', queue, { state: 'dead' })
+
+    await call('redrive', queue, jobs[0].id)
+    expect(await stateOf(queue, jobs[0].id)).toBe('pending')
+    expect(await call('redriveMany', queue, { errorContains: 'e' })).toMatchObject({
+      redriven: 2,
+      more: false,
+    })
+  })
+
+  test('pause and resume', async () => {
+    const queue = freshQueue()
+    await call('enqueue', queue, 1)
+    await call('pause', queue)
+    expect(await call('claim', queue)).toEqual([])
+    await call('resume', queue)
+    expect(await call('claim', queue)).toHaveLength(1)
+  })
+
+  test('text is stored verbatim', async () => {
+    const queue = freshQueue()
+    await call('enqueue', queue, '1.0', { as: 'text' })
+    await call('enqueueMany', queue, [{ payload: 'not json' }], { as: 'text' })
+    const jobs = await call('claim', queue, { limit: 2, as: 'text' })
+    expect(jobs.map(({ payload }: Json) => payload)).toEqual(['1.0', 'not json'])
+  })
+
+  test('a claim waits for a job', async () => {
+    const queue = freshQueue()
+    const waiting = call('claim', queue, { waitMs: 15_000 })
+    await call('enqueue', queue, 'here')
+    expect(await waiting).toEqual([expect.objectContaining({ payload: 'here' })])
+  })
+})
+
+describe('errors', () => {
+  test('arrive with their fields, so that a caller can tell them apart', async () => {
+    const queue = freshQueue()
+    await call('enqueue', queue, 1)
+    const [job] = await call('claim', queue)
+    const stale = await refusal('complete', queue, { ...job, token: 99 })
+    expect(stale).toMatchObject({
+      name: 'EchoMQError',
+      code: 'stale',
+      reason: 'superseded',
+      status: 409,
+      retryable: false,
+    })
+    expect(stale.requestId).toMatch(/^[0-9a-f-]{36}$/)
+    expect(await refusal('redrive', queue, job.id)).toMatchObject({ code: 'wrong_state', state: 'active' })
+    expect(await refusal('stats', freshQueue())).toMatchObject({ code: 'not_found' })
+  })
+
+  test('name the field that was refused, and are refused before Redis is asked', async () => {
+    const queue = freshQueue()
+    await call('enqueue', queue, 1)
+    await shared.bridge.reset()
+    expect(await refusal('enqueue', queue, 1, { delay: 5 })).toMatchObject({
+      code: 'invalid',
+      errors: [{ path: 'delay' }],
+    })
+    expect(await refusal('jobs', queue, { limit: 201 })).toMatchObject({
+      code: 'invalid',
+      errors: [{ path: 'limit' }],
+    })
+    for (const name of ['a b', '../emails', 'emq', ''])
+      for (const verb of ['stats', 'jobs'])
+        expect(await refusal(verb, name)).toMatchObject({ code: 'invalid' })
+    expect(await refusal('job', queue, '../../x')).toMatchObject({ code: 'invalid' })
+    expect((await shared.bridge.counts()).requests).toBe(0)
+  })
+
+  test('of a caller without enhanced_error_serialization keep their code in their text', async () => {
+    const { error } = await tell('stats', [freshQueue()], 'old-caller')
+    expect(error).toMatchObject({
+      name: 'Error',
+      message: expect.stringMatching(/^EchoMQError: .*: not_found /),
+    })
+    expect(error).not.toHaveProperty('code')
+  })
+
+  test('a Redis that fails is asked again, and is told apart in the end', async () => {
+    const queue = freshQueue()
+    await call('enqueue', queue, 1)
+    await shared.bridge.reset()
+    shared.bridge.answer({ status: 500, body: '{"error":"ERR boom"}' }, { times: Number.POSITIVE_INFINITY })
+    const error = await refusal('stats', queue)
+    expect(error).toMatchObject({ name: 'EchoMQError', code: 'upstream', status: 503, retryable: true })
+    expect(error.message).not.toContain('boom')
+    expect((await shared.bridge.counts()).requests).toBe(4)
+  })
+
+  test('a lost answer makes no second job', async () => {
+    const queue = freshQueue()
+    await call('enqueue', queue, 1)
+    shared.bridge.dropReply()
+    expect(await call('enqueue', queue, 2)).toMatchObject({ status: 'enqueued' })
+    expect(await call('stats', queue)).toMatchObject({ counts: { pending: 2 } })
+  })
+})
+
+describe('the door', () => {
+  test('opens for bindings only: over HTTP nobody gets in where no token is set', async () => {
+    const response = await workers.fetch('echomq-edge', '/v1/queues', {
+      headers: { authorization: 'Bearer dev-operator' },
+    })
+    expect(response.status).toBe(503)
+    expect(await response.json()).toMatchObject({ code: 'misconfigured' })
+  })
+
+  test('is as wide as the verbs', async () => {
+    for (const name of ['#queue', 'queue', 'env', 'ctx', 'wayToApp', 'fetch', 'consume'])
+      expect(await refusal(name, 'emails')).toMatchObject({ name: 'TypeError' })
+  })
+})
