@@ -56,6 +56,7 @@ export type TestStack = Stack & { readonly redisUrl: string; readonly bridge: Te
 const DEFAULT_PORT = 8787
 const DEFAULT_REST_PORT = 8079
 const DEV_REST_TOKEN = 'dev-rest-token'
+const FIRST_ANSWER_TIMEOUT_MS = 30_000
 const CRON = '* * * * *'
 
 /**
@@ -95,7 +96,7 @@ export async function startStack(options: StackOptions = {}): Promise<Stack> {
     },
   })
   parts.defer(worker.stop)
-  await (await fetch(`${worker.url}/healthz`)).body?.cancel()
+  await untilAnswering(worker.url)
 
   if (options.cron ?? true) {
     const cron = startCron(() => worker.runScheduled(CRON))
@@ -118,6 +119,12 @@ export async function startStack(options: StackOptions = {}): Promise<Stack> {
       return stopping
     },
   }
+}
+
+/** One request: the first one of a Worker also loads its code. */
+async function untilAnswering(url: string): Promise<void> {
+  const response = await fetch(`${url}/healthz`, { signal: AbortSignal.timeout(FIRST_ANSWER_TIMEOUT_MS) })
+  await response.body?.cancel()
 }
 
 type Database = Pick<Stack, 'restUrl' | 'restToken' | 'redisUrl' | 'bridge'>
