@@ -22,13 +22,16 @@ const MAX_INSTANT_MS = 8.64e15
 
 /** RFC 3339 with a zone, its letters in either case, or integer epoch ms; becomes epoch ms. */
 export const instant = z
-  .union([
-    z
-      .string()
-      .toUpperCase()
-      .pipe(z.iso.datetime({ offset: true }).transform(Date.parse)),
-    integer(0, MAX_INSTANT_MS),
-  ])
+  .union(
+    [
+      z
+        .string()
+        .toUpperCase()
+        .pipe(z.iso.datetime({ offset: true }).transform(Date.parse)),
+      integer(0, MAX_INSTANT_MS),
+    ],
+    { error: 'must be RFC 3339 with a zone, or integer epoch ms' },
+  )
   .meta({
     description: 'RFC 3339 with a zone, or integer epoch ms',
     override: {
@@ -100,7 +103,7 @@ export const digits = (min: number, max: number) =>
 /** A query parameter that is an instant: epoch ms in decimal digits, or RFC 3339. */
 export const instantParameter = z
   .string()
-  .transform((text) => (/^\d{1,15}$/.test(text) ? Number(text) : text))
+  .transform((text) => (/^\d{1,16}$/.test(text) ? Number(text) : text))
   .pipe(instant)
   .meta({ override: { type: 'string', description: 'RFC 3339 with a zone, or epoch ms' } })
 

@@ -4,6 +4,7 @@
  */
 import { afterAll, beforeAll } from 'vitest'
 import { createRespPort, type RespPort } from '../../src/dev/resp-port.ts'
+import { SCRIPTS } from '../../src/protocol/scripts.generated.ts'
 import { RedisError, type Reply } from '../../src/queue/redis.ts'
 import type { SharedRedis } from './redis.ts'
 
@@ -23,11 +24,12 @@ function toValue(reply: Reply): Value {
   return reply === null || typeof reply === 'number' ? reply : reply.map(toValue)
 }
 
-/** Call at the top of a test file, behind `sharedRedis`. */
+/** Call at the top of a test file, behind `sharedRedis`. Redis then knows the scripts already, so costs are constant. */
 export function rawRedis(shared: SharedRedis): RawRedis {
   let port: RespPort | undefined
   beforeAll(async () => {
     port = await createRespPort(shared.redis.url)
+    await port.send(Object.values(SCRIPTS).map(({ source }) => ['SCRIPT', 'LOAD', source]))
   })
   afterAll(() => port?.close())
   const connected = (): RespPort => {
