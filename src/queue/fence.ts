@@ -32,8 +32,10 @@ export function createFence(
 
   function judge(reply: Reply | undefined): void {
     const version = optionalText(reply)
-    passed = version === undefined || accept.some((pattern) => wireMatches(pattern, version))
-    if (!passed) throw new WireVersionError()
+    // Where a version is to be claimed, an absent one is ours to use and has yet to be claimed.
+    passed =
+      version === undefined ? claim === undefined : accept.some((pattern) => wireMatches(pattern, version))
+    if (!passed && version !== undefined) throw new WireVersionError()
   }
 
   return {
