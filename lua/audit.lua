@@ -13,6 +13,15 @@ local ghosts, start_by, FIXED = KEYS[5], KEYS[6], 6
 local walk, repair, BEFORE = ARGV[1], ARGV[2] == '1', 2
 local count = #ARGV - BEFORE
 
+local now
+local function clock()
+  if not now then
+    local t = redis.call('TIME')
+    now = t[1] * 1000 + math.floor(t[2] / 1000)
+  end
+  return now
+end
+
 local scores = {}
 for set in ipairs(SETS) do
   scores[set] = {}
@@ -57,8 +66,7 @@ local function put(id, key, home, sets, i)
   end
   local score = scores[home][i]
   if not score and home == ACTIVE then
-    local t = redis.call('TIME')
-    redis.call('ZADD', KEYS[home], t[1] * 1000 + math.floor(t[2] / 1000), id)
+    redis.call('ZADD', KEYS[home], clock(), id)
   elseif not score or needs_zero(home, score) then
     redis.call('ZADD', KEYS[home], 0, id)
   end

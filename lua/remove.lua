@@ -4,7 +4,7 @@
 -- ARGV: id
 -- REPLIES: 1 = removed; 0 = gone; EMQLOCK job is held by a live lease
 -- REPEATABLE: yes, a repeat answers 0
--- COST: 9 commands (HEXISTS, ZSCORE, TIME, ZREM five times, DEL)
+-- COST: 9 commands (HEXISTS, ZSCORE, TIME, ZREM five times, DEL) for a lapsed one, 8 for any other
 local existed = redis.call('HEXISTS', KEYS[5], 'payload')
 local deadline = redis.call('ZSCORE', KEYS[1], ARGV[1])
 if existed == 1 and deadline then

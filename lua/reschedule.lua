@@ -4,7 +4,7 @@
 -- ARGV: id, delayMs (empty with a runAt), runAt (ms, empty with a delayMs)
 -- REPLIES: {pending, 0} | {scheduled, run-at in ms}; {gone, 0}; EMQSTATE job is <state>
 -- REPEATABLE: yes; by delayMs the time is counted anew
--- COST: 5 commands (HEXISTS, HGET, TIME, ZADD, and for pending ZREM, HSET)
+-- COST: 4 commands (HEXISTS, HGET, TIME, ZADD); 6 for a time that has come (ZREM and HSET as well); 2 when refused
 if redis.call('HEXISTS', KEYS[3], 'payload') == 0 then return {'gone', 0} end
 local state = redis.call('HGET', KEYS[3], 'state')
 if state ~= 'scheduled' then return redis.error_reply('EMQSTATE job is ' .. (state or 'unknown')) end

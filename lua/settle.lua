@@ -5,7 +5,7 @@
 -- ARGV EACH: action (complete | retry | fail | release | extend), id, token, ms (retry: delayMs, empty = the queue's backoff; release: delayMs; extend: leaseMs), maxAttempts (retry; 0 = no limit; empty = the job's, else the queue's), error (text), jitter (0 <= jitter < 1)
 -- REPLIES: for each item a pair {completed | scheduled | dead | pending | extended, delay or lease in ms}, {gone, 0} or {stale, superseded | released | lapsed}
 -- REPEATABLE: yes: a repeated complete answers gone, a repeated extend extends again from now, the others are refused as released
--- COST: 2 commands an item (HMGET, HEXISTS) and for a batch of completes 3 (ZREM, DEL, HINCRBY); 3 more for each other action (ZREM, ZADD, HSET), TIME and the queue's policy once
+-- COST: 2 commands an item (HMGET, HEXISTS) and for a batch of completes 3 (ZREM, DEL, HINCRBY); 3 more for each other action (ZREM, ZADD, HSET), TIME and the queue's policy once; 1 for a job that is gone, 3 when it was to be completed
 local active, pending, schedule, dead, completed, failed, ghosts, meta, start_by = unpack(KEYS, 1, 9)
 local FIXED, FIELDS = 9, 7
 -- block: chunked
