@@ -38,6 +38,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   'service-binding': ['client'],
   service: ['app', 'deployment', 'http', 'client', 'service-binding'],
   index: ['app', 'deployment', 'maintenance', 'service', 'env', 'queue', 'protocol'],
+  bundle: ['protocol'],
   package: ['app', 'deployment', 'maintenance', 'service-binding'],
   client: ['client'],
 }

@@ -11,31 +11,9 @@
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
+import type { Manifest, ScriptContract } from '../protocol/manifest.ts'
 
-export type ScriptContract = {
-  readonly name: string
-  /** Relative to the manifest. */
-  readonly file: string
-  readonly sha1: string
-  readonly bytes: number
-  readonly keys: readonly string[]
-  /** Keys that a caller may leave out, behind all others. */
-  readonly optionalKeys?: readonly string[]
-  /** Keys that follow once for each job or item. */
-  readonly keysEach?: readonly string[]
-  readonly args: readonly string[]
-  /** Arguments that are repeated for each job or item. */
-  readonly argsEach?: readonly string[]
-  readonly replies: readonly string[]
-  readonly repeatable: boolean
-}
-
-export type Manifest = {
-  readonly version: 1
-  readonly core: readonly ScriptContract[]
-  readonly extensions: readonly ScriptContract[]
-  readonly refusals: Readonly<Record<string, string>>
-}
+export type { Manifest, ScriptContract }
 
 const root = new URL('../../', import.meta.url)
 const luaFolder = new URL('lua/', root)
