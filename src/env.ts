@@ -73,11 +73,14 @@ const MAX_TOKEN_NAME_CHARS = 128
 
 const isBlank = (value: unknown): boolean => value === undefined || value === null || value === ''
 
+/** `URL.parse`, which Node 20 lacks. */
+const urlOf = (text: string): URL | undefined => (URL.canParse(text) ? new URL(text) : undefined)
+
 const readUrl = (value: unknown): Reading<string> => {
   if (isBlank(value)) return { problem: 'is missing' }
   // The URL parser drops spaces and line breaks silently.
   if (typeof value !== 'string' || /\s/.test(value)) return { problem: 'must be a URL without spaces' }
-  const url = URL.parse(value)
+  const url = urlOf(value)
   if (url?.protocol !== 'https:' && url?.protocol !== 'http:') {
     return { problem: 'must be an https:// or http:// URL (the REST URL, not the redis:// one)' }
   }
@@ -172,7 +175,7 @@ const readList = (
 }
 
 const isOrigin = (text: string): boolean => {
-  const url = URL.parse(text)
+  const url = urlOf(text)
   // A star is a valid character of a host, but whoever writes one means a wildcard, and there is none.
   return (
     !text.includes('*') && (url?.protocol === 'https:' || url?.protocol === 'http:') && url.origin === text
