@@ -10,12 +10,15 @@ const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 const STOP_TIMEOUT_MS = 3_500
 const PARENT_CHECK_MS = 1_000
 
-/** Calls `stop` when this process is asked to end, then exits. A second signal exits at once. */
+/**
+ * Calls `stop` when this process is asked to end, then exits. Asking again changes nothing: npm passes on a Ctrl-C
+ * that the terminal has sent to everybody already.
+ */
 export function stopWhenAsked(stop: () => Promise<void>): void {
   let asked = false
 
   async function shutDown(): Promise<void> {
-    if (asked) process.exit(1)
+    if (asked) return
     asked = true
     setTimeout(() => process.exit(1), STOP_TIMEOUT_MS).unref()
     await stop()
@@ -23,16 +26,16 @@ export function stopWhenAsked(stop: () => Promise<void>): void {
   }
 
   for (const signal of SIGNALS) process.on(signal, shutDown)
-  if (process.env['npm_lifecycle_event'] !== undefined) whenParentEnds(() => void (asked || shutDown()))
+  if (process.env['npm_lifecycle_event'] !== undefined) whenParentEnds(shutDown)
 }
 
 /** An npm that is killed passes nothing on; all that shows is that somebody else is the parent now. */
-function whenParentEnds(then: () => void): void {
+function whenParentEnds(then: () => Promise<void>): void {
   const parent = process.ppid
   const timer = setInterval(() => {
     if (process.ppid === parent) return
     clearInterval(timer)
-    then()
+    void then()
   }, PARENT_CHECK_MS)
   timer.unref()
 }
