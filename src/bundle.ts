@@ -6,11 +6,10 @@
  */
 import manifest from '../lua/manifest.json' with { type: 'json' }
 import type { Manifest } from './protocol/manifest.ts'
-import { SCRIPTS as REGISTRY } from './protocol/scripts.generated.ts'
+import { SCRIPTS as REGISTRY, type ScriptName } from './protocol/scripts.generated.ts'
 
 export type { Manifest, ScriptContract } from './protocol/manifest.ts'
-
-export type ScriptName = keyof typeof REGISTRY
+export type { ScriptName } from './protocol/scripts.generated.ts'
 
 export type Script = {
   readonly name: ScriptName

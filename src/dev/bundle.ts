@@ -145,6 +145,9 @@ export function readBundle(): { manifest: Manifest; manifestText: string; regist
       ...entries,
       '} as const',
       '',
+      '/** Spelled out, so that the types of the package need not carry the sources. */',
+      `export type ScriptName =\n${names.map((name) => `  | '${name}'`).join('\n')}`,
+      '',
     ].join('\n'),
   }
 }
