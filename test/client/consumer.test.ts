@@ -1,0 +1,635 @@
+/** The loop: one rule of acknowledgement, concurrency and the buffer, empty queues, errors, events. */
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import {
+  type ConsumeOptions,
+  type Consumer,
+  deadLetter,
+  EchoMQ,
+  EchoMQError,
+  type Handler,
+  retryIn,
+} from '../../src/client/index.ts'
+import { createWork, startConsuming } from './support/consuming.ts'
+import { clientOf, createFakeApi, type FakeApi } from './support/fake-api.ts'
+import { createFakeClock, type FakeClock } from './support/fake-clock.ts'
+
+let clock: FakeClock
+let api: FakeApi
+const consumers: Consumer<unknown>[] = []
+
+beforeEach(() => {
+  clock = createFakeClock()
+  api = createFakeApi(clock)
+})
+
+const unhandled = vi.fn()
+process.on('unhandledRejection', unhandled)
+
+afterEach(async () => {
+  const stopped = consumers.splice(0).map((consumer) => consumer.stop({ timeoutMs: 0 }))
+  await clock.advance(1)
+  await Promise.all(stopped)
+  expect(unhandled).not.toHaveBeenCalled()
+})
+
+function consume(handler: Handler<unknown>, options: ConsumeOptions = {}) {
+  const consuming = startConsuming(api, clock, handler, options)
+  consumers.push(consuming.consumer)
+  return consuming
+}
+
+const moves = () => api.calls.map(({ path }) => path.split('/').at(-1)).filter((end) => end !== 'claim')
+
+describe('one rule of acknowledgement', () => {
+  test('a handler that returns completes its job', async () => {
+    const [id = ''] = api.put({ n: 1 })
+    const { seen } = consume(async () => 'ignored')
+    await clock.settle()
+    expect(moves()).toEqual(['complete'])
+    expect(api.to('/complete')[0]?.body).toEqual({ token: 1 })
+    expect(api.jobs.has(id)).toBe(false)
+    expect(seen[0]).toMatchObject({
+      name: 'completed',
+      event: { status: 'completed', job: { id, payload: { n: 1 } } },
+    })
+  })
+
+  test("a handler that throws has its job tried again, with the text and the queue's backoff", async () => {
+    const [id = ''] = api.put(1)
+    const error = new RangeError('too far')
+    const { seen } = consume(async () => {
+      throw error
+    })
+    await clock.settle()
+    expect(api.to('/retry').map(({ body }) => body)).toEqual([{ token: 1, error: 'RangeError: too far' }])
+    expect(seen[0]).toEqual({
+      name: 'retried',
+      event: { job: expect.objectContaining({ id }), error, delayMs: 1_000 },
+      at: 0,
+    })
+  })
+
+  test('a handler that throws synchronously is no different', async () => {
+    api.put(1)
+    consume(() => {
+      throw new Error('at once')
+    })
+    await clock.settle()
+    expect(api.to('/retry')[0]?.body.error).toBe('Error: at once')
+  })
+
+  test('retryIn has it tried again after exactly that', async () => {
+    api.put(1)
+    const cause = new Error('busy')
+    const { seen } = consume(async () => {
+      throw retryIn(90_000, cause)
+    })
+    await clock.settle()
+    expect(api.to('/retry')[0]?.body).toEqual({ token: 1, error: 'Error: busy', delayMs: 90_000 })
+    expect(seen[0]?.event['delayMs']).toBe(90_000)
+  })
+
+  test('deadLetter puts it among the dead', async () => {
+    const [id = ''] = api.put(1)
+    const { seen } = consume(async () => {
+      throw deadLetter('no such address')
+    })
+    await clock.settle()
+    expect(api.to('/fail')[0]?.body).toEqual({ token: 1, error: 'no such address' })
+    expect(api.jobs.get(id)?.state).toBe('dead')
+    expect(seen[0]?.name).toBe('dead')
+  })
+
+  test('a retry that the server answers with dead is told as dead', async () => {
+    api.put(1)
+    api.fail('/retry', { status: 200, body: { id: 'x', status: 'dead' } })
+    const { names } = consume(async () => {
+      throw new Error('again')
+    })
+    await clock.settle()
+    expect(names()).toEqual(['dead'])
+  })
+
+  test('a lease that the heartbeat finds lost: aborted, told once, nothing reported', async () => {
+    const [id = ''] = api.put(1)
+    const work = createWork()
+    const { names, seen } = consume(work.handler)
+    await clock.settle()
+    api.steal(id)
+    await clock.advance(10_000)
+    expect(work.signal(id).aborted).toBe(true)
+    expect(work.signal(id).reason).toMatchObject({ code: 'stale' })
+    work.end(id)
+    await clock.advance(60_000)
+    expect(names()).toEqual(['leaseLost'])
+    expect(seen[0]?.event['job']).toMatchObject({ id, token: 1 })
+    expect(moves().filter((move) => move !== 'settle')).toEqual([])
+  })
+
+  test('a lease that ran out: aborted at its end, told once, nothing reported, also when the handler throws', async () => {
+    const [id = ''] = api.put(1)
+    api.failAlways('/settle', 'reset')
+    const work = createWork()
+    const { names } = consume(work.handler)
+    await clock.advance(29_999)
+    expect(work.signal(id).aborted).toBe(false)
+    await clock.advance(1)
+    expect(work.signal(id).aborted).toBe(true)
+    work.throw(id, new Error('aborted'))
+    await clock.settle()
+    expect(names().filter((name) => name !== 'error')).toEqual(['leaseLost'])
+    expect(moves().filter((move) => move !== 'settle')).toEqual([])
+  })
+
+  test('a lease that ran out while the machine was busy: nothing reported either', async () => {
+    const [id = ''] = api.put(1)
+    const work = createWork()
+    const { names } = consume(work.handler)
+    await clock.settle()
+    clock.freeze(30_000)
+    work.end(id)
+    await clock.settle()
+    expect(names()).toEqual(['leaseLost'])
+    expect(moves()).not.toContain('complete')
+  })
+})
+
+describe('what handlers throw', () => {
+  const cyclic: Record<string, unknown> = {}
+  cyclic['self'] = cyclic
+  test.each([
+    ['undefined', undefined, 'undefined'],
+    ['null', null, 'null'],
+    ['a string', 'plain', 'plain'],
+    ['a number', 7, '7'],
+    ['a cyclic object', cyclic, 'an error without a text'],
+    ['an object', { code: 7 }, '{"code":7}'],
+  ])('case 55: %s means one retry at once, whatever the lease', async (_, thrown, text) => {
+    api.put(1)
+    const { names } = consume(
+      async () => {
+        throw thrown
+      },
+      { leaseMs: 600_000 },
+    )
+    await clock.settle()
+    expect(clock.now()).toBe(0)
+    expect(api.to('/retry').map(({ body }) => body)).toEqual([{ token: 1, error: text }])
+    expect(names()).toEqual(['retried'])
+  })
+})
+
+describe('reports whose answer is lost', () => {
+  test('case 54: complete is repeated with the same token, never becomes a retry, and the handler ran once', async () => {
+    api.put(1)
+    api.fail('/complete', 'reset', 'reset')
+    const handler = vi.fn()
+    const { names } = consume(handler)
+    await clock.advance(5_000)
+    expect(api.to('/complete').map(({ body }) => body)).toEqual([{ token: 1 }, { token: 1 }, { token: 1 }])
+    expect(moves()).toEqual(['complete', 'complete', 'complete'])
+    expect(handler).toHaveBeenCalledTimes(1)
+    expect(names()).toEqual(['completed'])
+  })
+
+  test('case 5: a complete that was carried out and answers gone to its repeat is done', async () => {
+    api.put(1)
+    api.fail('/complete', 'lost')
+    const handler = vi.fn()
+    const { names } = consume(handler)
+    await clock.advance(5_000)
+    expect(moves()).toEqual(['complete', 'complete'])
+    expect(names()).toEqual(['completed'])
+    expect(handler).toHaveBeenCalledTimes(1)
+  })
+
+  test('the lease of a job whose complete fails is renewed, so that nobody else gets it meanwhile', async () => {
+    api.put(1)
+    api.fail('/complete', ...Array.from({ length: 7 }, () => 'reset' as const))
+    const handler = vi.fn()
+    const { names } = consume(handler, { leaseMs: 3_000 })
+    await clock.advance(60_000)
+    expect(api.to('/complete').at(-1)?.at).toBeGreaterThan(10_000)
+    expect(handler).toHaveBeenCalledTimes(1)
+    expect(names()).toEqual(['completed'])
+  })
+
+  test('a complete that is never answered is given up some time after the lease, as an error that names the job', async () => {
+    const [id = ''] = api.put(1)
+    api.failAlways('/complete', { status: 503 })
+    const { consumer, seen } = consume(vi.fn())
+    await clock.advanceUntil(() => seen.some(({ name }) => name === 'error'))
+    expect(seen.find(({ name }) => name === 'error')?.event).toMatchObject({
+      error: { code: 'upstream' },
+      job: { id },
+    })
+    expect(clock.now()).toBeGreaterThan(60_000)
+    expect(clock.now()).toBeLessThan(120_000)
+    expect(consumer.running).toBe(true)
+    expect(moves()).not.toContain('retry')
+  })
+
+  test('a complete that is refused as stale is a lost lease', async () => {
+    const [id = ''] = api.put(1)
+    const work = createWork()
+    const { names } = consume(work.handler)
+    await clock.settle()
+    api.steal(id)
+    work.end(id)
+    await clock.settle()
+    expect(names()).toEqual(['leaseLost'])
+  })
+
+  test('a complete that is refused for another reason is an error, and the loop goes on', async () => {
+    const [id = ''] = api.put(1)
+    api.fail('/complete', { status: 400, body: { code: 'invalid', detail: 'no' } })
+    const { seen } = consume(vi.fn())
+    await clock.settle()
+    expect(seen[0]).toMatchObject({ name: 'error', event: { error: { code: 'invalid' }, job: { id } } })
+    api.put(2)
+    await clock.advance(30_000)
+    expect(seen.map(({ name }) => name)).toContain('completed')
+  })
+
+  test('a retry that was carried out and answers released to its repeat is a success', async () => {
+    const [id = ''] = api.put(1)
+    api.fail('/retry', 'lost')
+    const { seen } = consume(async () => {
+      throw retryIn(600_000)
+    })
+    await clock.advance(5_000)
+    expect(api.to('/retry')).toHaveLength(2)
+    expect(seen[0]).toMatchObject({ name: 'retried', event: { job: { id } } })
+    expect(api.jobs.get(id)?.state).toBe('scheduled')
+  })
+
+  test('a released that no lost answer explains is a lost lease', async () => {
+    const [id = ''] = api.put(1)
+    const work = createWork()
+    const { names } = consume(work.handler)
+    await clock.settle()
+    const row = api.jobs.get(id)
+    if (row) row.state = 'dead'
+    work.throw(id, new Error('late'))
+    await clock.settle()
+    expect(names()).toEqual(['leaseLost'])
+  })
+})
+
+test('case 52: one failure of a batch concerns no other job of it', async () => {
+  const [first = '', second = '', third = ''] = api.put(1, 2, 3)
+  api.fail(`${first}/complete`, { status: 409, body: { code: 'stale', reason: 'superseded', detail: '' } })
+  const ran: string[] = []
+  const { seen } = consume(
+    async ({ id }) => {
+      ran.push(id)
+      if (id === second) throw new Error('second')
+    },
+    { batch: 3 },
+  )
+  await clock.settle()
+  expect(api.to('/claim')[0]?.body.limit).toBe(3)
+  expect(ran).toEqual([first, second, third])
+  expect(moves()).toEqual(['complete', 'retry', 'complete'])
+  expect(seen.map(({ name }) => name).slice(0, 3)).toEqual(['leaseLost', 'retried', 'completed'])
+  expect(api.jobs.has(third)).toBe(false)
+  expect(api.jobs.get(second)?.state).toBe('scheduled')
+})
+
+describe('concurrency', () => {
+  test('never more handlers than slots, and a claim asks for no more than fit', async () => {
+    const ids = api.put(1, 2, 3, 4, 5)
+    const work = createWork()
+    consume(work.handler, { concurrency: 2 })
+    await clock.settle()
+    expect(work.started).toEqual(ids.slice(0, 2))
+    expect(api.to('/claim').map(({ body }) => body.limit)).toEqual([2])
+    work.end(ids[0] ?? '')
+    await clock.settle()
+    expect(work.started).toEqual(ids.slice(0, 3))
+    expect(api.to('/claim').map(({ body }) => body.limit)).toEqual([2, 1])
+  })
+
+  test('a claim asks for a hundred at the most', async () => {
+    consume(vi.fn(), { concurrency: 250 })
+    await clock.settle()
+    expect(api.to('/claim')[0]?.body.limit).toBe(100)
+  })
+
+  test('what a claim brought beyond the slots waits, and the next claim goes out when slots are free', async () => {
+    const ids = api.put(1, 2, 3, 4)
+    const work = createWork()
+    consume(work.handler, { concurrency: 1, batch: 3 })
+    await clock.settle()
+    expect(work.started).toEqual([ids[0]])
+    for (const [nth, id] of ids.slice(0, 2).entries()) {
+      work.end(id)
+      await clock.settle()
+      expect(work.started).toHaveLength(nth + 2)
+      expect(api.to('/claim')).toHaveLength(1)
+    }
+    work.end(ids[2] ?? '')
+    await clock.settle()
+    expect(api.to('/claim')).toHaveLength(2)
+  })
+
+  test('a waiting job is under the heartbeat too, and is run long after its first lease', async () => {
+    const [first = '', second = ''] = api.put(1, 2)
+    const work = createWork()
+    const { names } = consume(work.handler, { batch: 2, leaseMs: 1_000 })
+    await clock.advance(20_000)
+    expect(api.to('/settle')[0]?.body.items.map(({ id }: { id: string }) => id)).toEqual([first, second])
+    work.end(first)
+    await clock.settle()
+    expect(work.started).toEqual([first, second])
+    work.end(second)
+    await clock.settle()
+    expect(names()).toEqual(['completed', 'completed'])
+  })
+
+  test('a waiting job whose lease was lost is dropped, not run', async () => {
+    const [first = '', second = '', third = ''] = api.put(1, 2, 3)
+    const work = createWork()
+    const { names } = consume(work.handler, { batch: 3 })
+    await clock.settle()
+    api.steal(second)
+    await clock.advance(10_000)
+    expect(names()).toEqual(['leaseLost'])
+    work.end(first)
+    await clock.settle()
+    expect(work.started).toEqual([first, third])
+  })
+
+  test('a waiting job whose lease ran out unnoticed is dropped, not run', async () => {
+    const [first = '', second = ''] = api.put(1, 2)
+    const work = createWork()
+    const { names } = consume(work.handler, { batch: 2 })
+    await clock.settle()
+    api.failAlways('/claim', 'silent')
+    clock.freeze(30_000)
+    work.end(first)
+    await clock.advance(1)
+    expect(work.started).not.toContain(second)
+    expect(names()).toEqual(['leaseLost', 'leaseLost'])
+  })
+
+  test('a slot stays taken while a handler that lost its lease goes on', async () => {
+    const [first = '', second = ''] = api.put(1, 2)
+    const work = createWork()
+    consume(work.handler)
+    await clock.settle()
+    api.steal(first)
+    await clock.advance(10_000)
+    expect(work.signal(first).aborted).toBe(true)
+    expect(work.started).toEqual([first])
+    work.end(first)
+    await clock.advance(1_000)
+    expect(work.started).toEqual([first, second])
+  })
+
+  test.each([
+    { concurrency: 0 },
+    { concurrency: Number.NaN },
+    { concurrency: 1001 },
+    { batch: 0 },
+    { batch: 101 },
+  ])('%o is refused at once', (options) => {
+    expect(() => consume(vi.fn(), options)).toThrow(expect.objectContaining({ code: 'invalid' }))
+  })
+})
+
+describe('claims', () => {
+  test('carry a claimId of their own, which a repeat after a lost answer bears again: no attempt is lost', async () => {
+    const [id = ''] = api.put(1)
+    api.fail('/claim', 'lost', { status: 503 })
+    const tokens: number[] = []
+    consume(async ({ token }) => {
+      tokens.push(token)
+    })
+    await clock.advance(5_000)
+    const [first, second, third, fourth] = api.to('/claim').map(({ body }) => body.claimId)
+    expect([second, third]).toEqual([first, first])
+    expect(fourth).not.toBe(first)
+    expect(first).toMatch(/^[A-Za-z0-9._:-]{1,128}$/)
+    expect(tokens).toEqual([1])
+    expect(api.jobs.has(id)).toBe(false)
+  })
+
+  test('say how long the lease is only when they were told', async () => {
+    consume(vi.fn())
+    consume(vi.fn(), { leaseMs: 5_000 })
+    await clock.settle()
+    expect(api.to('/claim').map(({ body }) => body.leaseMs)).toEqual([undefined, 5_000])
+  })
+
+  test('wait for jobs, but never for more than half a lease', async () => {
+    consume(vi.fn())
+    consume(vi.fn(), { leaseMs: 60_000 })
+    consume(vi.fn(), { leaseMs: 1_000, waitMs: 700 })
+    consume(vi.fn(), { waitMs: 0 })
+    await clock.settle()
+    expect(api.to('/claim').map(({ body }) => body.waitMs)).toEqual([15_000, 20_000, 500, 0])
+  })
+
+  test('a job that comes during the wait is run at once', async () => {
+    const handler = vi.fn()
+    consume(handler, { leaseMs: 60_000 })
+    await clock.advance(7_000)
+    api.put(1)
+    await clock.settle()
+    expect(handler).toHaveBeenCalledTimes(1)
+    expect(api.to('/claim')[0]?.at).toBe(0)
+  })
+
+  test("an empty queue is asked again after the server's hint", async () => {
+    api = createFakeApi(clock, 4_000)
+    consume(vi.fn(), { waitMs: 1_000 })
+    await clock.advance(11_000)
+    expect(api.to('/claim').map(({ at }) => at)).toEqual([0, 5_000, 10_000])
+  })
+
+  test('an answer without a hint does not make a hot loop', async () => {
+    api.failAlways('/claim', { status: 200, body: { jobs: [] } })
+    consume(vi.fn())
+    await clock.advance(10_000)
+    expect(api.to('/claim').length).toBeLessThanOrEqual(11)
+  })
+
+  test('idle is told when a claim brought nothing and nothing runs', async () => {
+    const [id = ''] = api.put(1)
+    const work = createWork()
+    const { seen } = consume(work.handler, { concurrency: 2, waitMs: 0 })
+    await clock.advance(3_000)
+    expect(seen).toEqual([])
+    work.end(id)
+    await clock.advance(1_000)
+    expect(seen.map(({ name }) => name)).toEqual(['completed', 'idle'])
+  })
+})
+
+describe('errors', () => {
+  test.each([
+    ['a 500', { status: 500 }],
+    ['a reset', 'reset'],
+    ['a page of HTML', { status: 200, body: '<html>', headers: { 'content-type': 'text/html' } }],
+    ['a 429', { status: 429, headers: { 'retry-after': '1' } }],
+    ['a JSON answer of somebody else', { status: 200, body: { hello: 'world' } }],
+    ['a redirect', { status: 302, headers: { location: '/login' } }],
+  ] as const)(
+    'case 49: after %s the job is processed, and running is true all the while',
+    async (_, fault) => {
+      api.put(1)
+      api.fail('/claim', fault)
+      const handler = vi.fn()
+      const { consumer, seen } = consume(handler)
+      await clock.settle()
+      expect(seen.map(({ name }) => name)).toEqual(['error'])
+      expect(seen[0]?.event['error']).toBeInstanceOf(EchoMQError)
+      expect(consumer.running).toBe(true)
+      await clock.advance(3_000)
+      expect(handler).toHaveBeenCalledTimes(1)
+      expect(consumer.running).toBe(true)
+    },
+  )
+
+  test.each([503, 404])(
+    'case 50: %i for a long time means backoff up to a cap, not a hot loop',
+    async (status) => {
+      api.failAlways('/claim', { status })
+      clock.chance = 0.999
+      const { consumer } = consume(vi.fn())
+      await clock.advance(2_000)
+      expect(api.to('/claim').length).toBeLessThanOrEqual(4)
+      await clock.advance(600_000)
+      const at = api.to('/claim').map((call) => call.at)
+      const pauses = at.slice(1).map((time, i) => time - (at[i] ?? 0))
+      expect(Math.max(...pauses)).toBeLessThanOrEqual(30_000)
+      expect(pauses.at(-1)).toBeGreaterThan(29_000)
+      expect(consumer.running).toBe(true)
+    },
+  )
+
+  test.each([
+    ['1', 1_000],
+    ['3', 3_000],
+    ['86400', 60_000],
+    [new Date(Date.UTC(2099, 0, 1)).toUTCString(), 60_000],
+    ['abc', 0],
+    ['-5', 0],
+    ['1.5', 0],
+  ])('case 50: Retry-After: %s', async (value, waitMs) => {
+    clock.chance = 0
+    api.fail('/claim', { status: 503, headers: { 'retry-after': value } })
+    consume(vi.fn())
+    await clock.advanceUntil(() => api.to('/claim').length === 2)
+    expect(api.to('/claim')[1]?.at).toBe(waitMs)
+  })
+
+  test('backoff begins anew after a success', async () => {
+    clock.chance = 0.999
+    api.fail('/claim', ...Array.from({ length: 5 }, () => ({ status: 503 })))
+    consume(vi.fn(), { waitMs: 0 })
+    await clock.advanceUntil(() => api.to('/claim').length === 6)
+    api.fail('/claim', { status: 503 })
+    await clock.advanceUntil(() => api.to('/claim').length === 8)
+    const [, , , , , , failed, next] = api.to('/claim').map(({ at }) => at)
+    expect((next ?? 0) - (failed ?? 0)).toBeLessThanOrEqual(500)
+  })
+
+  test.each([401, 403])('case 50: %i stops the loop with an event that says so', async (status) => {
+    api.failAlways('/claim', { status })
+    const { consumer, seen } = consume(vi.fn())
+    const runningAtError: boolean[] = []
+    consumer.on('error', () => runningAtError.push(consumer.running))
+    await clock.settle()
+    expect(seen.map(({ name }) => name)).toEqual(['error', 'stopped'])
+    expect(seen[0]?.event['error']).toMatchObject({
+      status,
+      code: status === 401 ? 'unauthorized' : 'forbidden',
+    })
+    expect(runningAtError).toEqual([false])
+    await clock.advance(600_000)
+    expect(api.to('/claim')).toHaveLength(1)
+    expect(clock.timers).toBe(0)
+  })
+
+  test('a token that is refused while jobs run: they are finished first', async () => {
+    const [first = '', second = ''] = api.put(1, 2)
+    const work = createWork()
+    const { consumer, names } = consume(work.handler, { concurrency: 3, batch: 1 })
+    await clock.settle()
+    expect(work.started).toEqual([first, second])
+    api.failAlways('/claim', { status: 401 })
+    await clock.advance(60_000)
+    expect(consumer.running).toBe(false)
+    expect(names()).toEqual(['error'])
+    work.end(first)
+    work.end(second)
+    await clock.settle()
+    expect(names()).toEqual(['error', 'completed', 'completed', 'stopped'])
+  })
+})
+
+describe('listeners', () => {
+  test.each([
+    [
+      'throws',
+      () => {
+        throw new Error('listener')
+      },
+    ],
+    [
+      'rejects',
+      async () => {
+        throw new Error('listener')
+      },
+    ],
+  ])('one that %s does not reach the loop, and is told as an error', async (_, listener) => {
+    api.put(1)
+    const { consumer, seen } = consume(vi.fn(), { waitMs: 0 })
+    consumer.on('completed', listener)
+    await clock.settle()
+    api.put(2)
+    await clock.advance(1_000)
+    const { name, event } = seen[1] ?? {}
+    expect([name, event]).toEqual(['error', { error: expect.objectContaining({ message: 'listener' }) }])
+    expect(seen.filter(({ name }) => name === 'completed')).toHaveLength(2)
+    expect(consumer.running).toBe(true)
+  })
+
+  test('case 49: an error listener that throws is written to the console, once, and the job is processed', async () => {
+    const written = vi.spyOn(console, 'error').mockImplementation(() => {})
+    api.put(1)
+    api.fail('/claim', { status: 500 })
+    const { consumer, seen } = consume(vi.fn())
+    consumer.on('error', () => {
+      throw new Error('listener')
+    })
+    await clock.advance(3_000)
+    expect(written.mock.calls).toEqual([[expect.objectContaining({ message: 'listener' })]])
+    expect(seen.map(({ name }) => name)).toContain('completed')
+    written.mockRestore()
+  })
+
+  test('an error that nobody listens to is written to the console', async () => {
+    const written = vi.spyOn(console, 'error').mockImplementation(() => {})
+    api.fail('/claim', { status: 500 })
+    const consumer = new EchoMQ(clientOf(api, clock)).queue('q').consume(vi.fn())
+    consumers.push(consumer)
+    await clock.settle()
+    expect(written.mock.calls).toEqual([[expect.objectContaining({ code: 'upstream' })]])
+    written.mockRestore()
+  })
+
+  test('a listener can be taken away', async () => {
+    api.put(1)
+    const { consumer } = consume(vi.fn(), { waitMs: 0 })
+    const heard = vi.fn()
+    const off = consumer.on('completed', heard)
+    await clock.settle()
+    off()
+    api.put(2)
+    await clock.advance(1_000)
+    expect(heard).toHaveBeenCalledTimes(1)
+  })
+})

@@ -1,0 +1,183 @@
+/** Drain: until the queue is empty or the time is over. */
+import { beforeEach, describe, expect, test, vi } from 'vitest'
+import { type DrainOptions, EchoMQ, type Handler } from '../../src/client/index.ts'
+import { createWork } from './support/consuming.ts'
+import { clientOf, createFakeApi, type FakeApi } from './support/fake-api.ts'
+import { createFakeClock, type FakeClock } from './support/fake-clock.ts'
+
+let clock: FakeClock
+let api: FakeApi
+
+beforeEach(() => {
+  clock = createFakeClock()
+  api = createFakeApi(clock)
+})
+
+function drain(handler: Handler<unknown>, options?: DrainOptions) {
+  const outcome: { at?: number; result?: unknown; error?: unknown } = {}
+  const promise = new EchoMQ(clientOf(api, clock))
+    .queue('q')
+    .drain(handler, options)
+    .then(
+      (result) => Object.assign(outcome, { result }),
+      (error) => Object.assign(outcome, { error }),
+    )
+    .then(() => Object.assign(outcome, { at: clock.now() }))
+  return { outcome, promise }
+}
+
+test('works until nothing is left, and counts', async () => {
+  api.put(1, 2, 3, 4, 5)
+  const { outcome } = drain(
+    async ({ payload }) => {
+      if (payload === 3) throw new Error('three')
+    },
+    { concurrency: 2 },
+  )
+  await clock.settle()
+  expect(outcome).toEqual({ at: 0, result: { done: 4, failed: 1, released: 0 } })
+  expect(api.to('/claim').every(({ body }) => body.waitMs === 0)).toBe(true)
+  expect(clock.timers).toBe(0)
+})
+
+test('an empty queue costs one claim', async () => {
+  const { outcome } = drain(vi.fn())
+  await clock.settle()
+  expect(outcome.result).toEqual({ done: 0, failed: 0, released: 0 })
+  expect(api.to('/claim')).toHaveLength(1)
+})
+
+test('what a running job brings in is worked too', async () => {
+  const [id = ''] = api.put(1)
+  const work = createWork()
+  const { outcome } = drain(work.handler, { concurrency: 2 })
+  await clock.advance(1_000)
+  const [second = ''] = api.put(2)
+  work.end(id)
+  await clock.settle()
+  expect(work.started).toEqual([id, second])
+  work.end(second)
+  await clock.settle()
+  expect(outcome.result).toEqual({ done: 2, failed: 0, released: 0 })
+})
+
+test('while jobs run it does not ask an empty queue over and over', async () => {
+  api.put(1)
+  drain(createWork().handler, { concurrency: 2, deadlineMs: 60_000 })
+  await clock.advance(50_000)
+  expect(api.to('/claim')).toHaveLength(2)
+})
+
+describe('out of time', () => {
+  test('it claims no more, aborts what runs, gives back what it can, and ends in time', async () => {
+    const [first = '', second = ''] = api.put(1, 2, 3)
+    const work = createWork()
+    const { outcome } = drain(work.handler, { deadlineMs: 25_000, batch: 2 })
+    await clock.advance(22_999)
+    expect(work.signal(first).aborted).toBe(false)
+    await clock.advance(1)
+    expect(api.jobs.get(second)?.state).toBe('pending')
+    await clock.advance(1_600)
+    expect(work.signal(first).aborted).toBe(true)
+    expect(api.jobs.get(first)?.state).toBe('pending')
+    await clock.advance(400)
+    expect(outcome).toEqual({ at: 25_000, result: { done: 0, failed: 0, released: 2 } })
+    expect(work.started).toEqual([first])
+    expect(api.to('/claim')).toHaveLength(1)
+  })
+
+  test('what ends in its last moments is reported', async () => {
+    const [id = ''] = api.put(1)
+    const work = createWork()
+    const { outcome } = drain(work.handler, { deadlineMs: 10_000 })
+    await clock.advance(8_500)
+    work.end(id)
+    await clock.settle()
+    expect(outcome).toEqual({ at: 8_500, result: { done: 1, failed: 0, released: 0 } })
+  })
+
+  test('an endless stream of jobs ends with the time', async () => {
+    api.put(...Array.from({ length: 50 }, (_, i) => i))
+    const { outcome } = drain(
+      () => new Promise((resolve) => void clock.after(1_000, () => resolve(undefined))),
+      {
+        deadlineMs: 10_000,
+      },
+    )
+    await clock.advance(10_000)
+    expect(outcome.at).toBeLessThanOrEqual(10_000)
+    expect(outcome.result).toEqual({ done: 8, failed: 0, released: 0 })
+  })
+
+  test.each([0, -5])('a deadline of %i ms ends at once and keeps no job', async (deadlineMs) => {
+    const [id = ''] = api.put(1)
+    const { outcome } = drain(createWork().handler, { deadlineMs })
+    await clock.advance(0)
+    expect(outcome.at).toBe(0)
+    await clock.settle()
+    expect(api.jobs.get(id)?.state).toBe('pending')
+  })
+})
+
+describe('failures', () => {
+  test('one that passes costs time only', async () => {
+    api.put(1)
+    api.fail('/claim', { status: 503 })
+    const { outcome } = drain(vi.fn())
+    await clock.advance(5_000)
+    expect(outcome.result).toEqual({ done: 1, failed: 0, released: 0 })
+  })
+
+  test('a refused token rejects at once', async () => {
+    api.failAlways('/claim', { status: 401 })
+    const { outcome } = drain(vi.fn())
+    await clock.settle()
+    expect(outcome).toMatchObject({ at: 0, error: { code: 'unauthorized' } })
+    expect(api.to('/claim')).toHaveLength(1)
+  })
+
+  test('a claim that is refused for good rejects at once', async () => {
+    api.failAlways('/claim', { status: 400, body: { code: 'invalid', detail: 'leaseMs' } })
+    const { outcome } = drain(vi.fn(), { leaseMs: 1 })
+    await clock.settle()
+    expect(outcome).toMatchObject({ at: 0, error: { code: 'invalid' } })
+  })
+
+  test('a server that never answers rejects at the deadline', async () => {
+    api.failAlways('/claim', { status: 503 })
+    const { outcome } = drain(vi.fn(), { deadlineMs: 10_000 })
+    await clock.advance(10_000)
+    expect(outcome.error).toMatchObject({ code: 'upstream' })
+    expect(outcome.at).toBeLessThanOrEqual(10_000)
+  })
+
+  test('one after work was done does not hide what was done', async () => {
+    api.put(1)
+    const { outcome } = drain(
+      async () => {
+        api.failAlways('/claim', { status: 503 })
+      },
+      { deadlineMs: 10_000 },
+    )
+    await clock.advance(10_000)
+    expect(outcome.result).toEqual({ done: 1, failed: 0, released: 0 })
+  })
+
+  test('a lease that was lost is no success', async () => {
+    const [id = ''] = api.put(1)
+    const work = createWork()
+    const { outcome } = drain(work.handler)
+    await clock.settle()
+    api.steal(id)
+    await clock.advance(10_000)
+    work.end(id)
+    await clock.settle()
+    expect(outcome.result).toEqual({ done: 0, failed: 1, released: 0 })
+  })
+
+  test('options that cannot be right reject', async () => {
+    const { outcome } = drain(vi.fn(), { concurrency: 0 })
+    await clock.settle()
+    expect(outcome.error).toMatchObject({ code: 'invalid' })
+  })
+})
