@@ -5,7 +5,7 @@
  * remembered; a refusal is looked at anew by the next request, so that mending the database mends the service.
  */
 import { GLOBAL_KEYS, wireMatches } from '../protocol/keys.ts'
-import type { RedisPort, Reply } from './redis.ts'
+import { type RedisPort, type Reply, repeatIfLost } from './redis.ts'
 import { optionalText } from './replies.ts'
 import { run } from './scripts.ts'
 
@@ -44,7 +44,8 @@ export function createFence(
       if (passed) return
       const read = ['GET', GLOBAL_KEYS.version]
       const claiming = claim === undefined ? [] : [['SET', GLOBAL_KEYS.version, claim, 'NX']]
-      judge((await run(port, [...claiming, read])).at(-1))
+      const { result } = await repeatIfLost(() => run(port, [...claiming, read]))
+      judge(result.at(-1))
     },
   }
 }

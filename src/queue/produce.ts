@@ -2,13 +2,14 @@
  * Producing: one round trip for up to a thousand jobs, each of which answers for itself.
  *
  * An id that is minted here and turns out to be taken is a collision of two minters, not a duplicate: it is minted
- * again, so that no job is lost to it.
+ * again, so that no job is lost to it. When the answer was lost, jobs with such ids are sent once more as they are,
+ * and what is taken then is their own. Of ids that the caller chose nobody here could tell; it repeats them itself.
  */
 import type { Minter } from '../protocol/ids.ts'
 import { keyspace } from '../protocol/keys.ts'
 import { DEFAULT_IDEMPOTENCY_TTL_MS } from '../protocol/limits.ts'
 import { parseRefusal, type Refusal } from '../protocol/refusals.ts'
-import { type RedisPort, UpstreamError } from './redis.ts'
+import { type RedisPort, repeatIfLost, UpstreamError } from './redis.ts'
 import { registerQueue } from './registry.ts'
 import { groups, list, text } from './replies.ts'
 import { call, run } from './scripts.ts'
@@ -31,6 +32,8 @@ export type Enqueued = { readonly id: string; readonly status: 'enqueued' | 'sch
 
 /** More collisions in a row than this do not happen by chance. */
 const MAX_MINTS = 5
+
+const hasOwnTime = ({ delayMs, runAt }: NewJob): boolean => (delayMs ?? 0) > 0 || runAt !== undefined
 
 export function createProducer(port: RedisPort, queue: string, minter: Minter) {
   const keys = keyspace(queue)
@@ -79,16 +82,20 @@ export function createProducer(port: RedisPort, queue: string, minter: Minter) {
           chosen: job.id !== undefined,
           index,
         }))
-        const answers = await send(sent)
+        const { result: answers, repeated } = sent.some(({ chosen }) => chosen)
+          ? { result: await send(sent), repeated: false }
+          : await repeatIfLost(() => send(sent))
         open = []
         for (const [nth, job] of sent.entries()) {
           const answer = answers[nth]
           if (answer === undefined) throw new UpstreamError('Redis answered for fewer jobs than were sent')
-          const collided =
+          const isTaken =
             'status' in answer && answer.status === 'duplicate' && !job.chosen && answer.id === job.id
-          if (collided) minter.collided()
-          if (collided) open.push({ job: jobs[job.index] ?? job, index: job.index })
-          results[job.index] = answer
+          if (isTaken && !repeated) minter.collided()
+          if (isTaken && !repeated) open.push({ job: jobs[job.index] ?? job, index: job.index })
+          results[job.index] = isTaken
+            ? { id: job.id, status: hasOwnTime(job) ? 'scheduled' : 'enqueued' }
+            : answer
         }
       }
       if (open.length > 0) throw new Error('every id that was minted is taken: the minter is broken')

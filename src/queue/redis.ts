@@ -39,9 +39,25 @@ export class UpstreamError extends Error {
   readonly retryable: boolean
   /** Whether it was refused because a plan or a rate of the Redis service is used up. */
   readonly overloaded: boolean
-  constructor(message: string, options: { retryable?: boolean; overloaded?: boolean; cause?: unknown } = {}) {
+  /** Whether the connection broke: what was sent may have run, and its answer was lost on the way. */
+  readonly answerLost: boolean
+  constructor(
+    message: string,
+    options: { retryable?: boolean; overloaded?: boolean; answerLost?: boolean; cause?: unknown } = {},
+  ) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause })
     this.retryable = options.retryable ?? true
     this.overloaded = options.overloaded ?? false
+    this.answerLost = options.answerLost ?? false
+  }
+}
+
+/** Does what is safe to repeat, and does it once more when its answer was lost; says whether it did. */
+export async function repeatIfLost<T>(work: () => Promise<T>): Promise<{ result: T; repeated: boolean }> {
+  try {
+    return { result: await work(), repeated: false }
+  } catch (error) {
+    if (error instanceof UpstreamError && error.answerLost) return { result: await work(), repeated: true }
+    throw error
   }
 }

@@ -82,12 +82,14 @@ export function createUpstashPort({ url, token, timeoutMs }: UpstashOptions): Re
         answer = await sender.pipeline_(commands)
       } catch (cause) {
         // The client's text holds the whole command: only what kind of failure it was goes on.
-        const timedOut = cause instanceof Error && cause.name === 'TimeoutError'
-        const overloaded = cause instanceof Error && /^ERR max .*limit exceeded/.test(cause.message)
+        const { name, message } = cause instanceof Error ? cause : { name: '', message: '' }
+        const timedOut = name === 'TimeoutError'
         throw new UpstreamError(
           timedOut ? `Redis did not answer within ${timeoutMs} ms` : 'Redis did not answer',
           {
-            overloaded,
+            overloaded: /^ERR max .*limit exceeded/.test(message),
+            // The client's own errors are answers that came.
+            answerLost: !timedOut && !name.startsWith('Upstash'),
           },
         )
       }
