@@ -14,6 +14,7 @@ import { readBody } from './http/body.ts'
 import { consumeRoutes } from './http/consume.ts'
 import { readiness } from './http/health.ts'
 import { observeRoutes } from './http/observe.ts'
+import { openApiDocument } from './http/openapi.ts'
 import { operateRoutes } from './http/operate.ts'
 import { ProblemError, problemResponse } from './http/problem.ts'
 import { produceRoutes } from './http/produce.ts'
@@ -202,6 +203,14 @@ export function createApp(options: AppOptions = {}, deploymentOf = createDeploym
       return handle(context)
     })
   }
+  let document: string | undefined
+  const documentText = (): string => {
+    document ??= JSON.stringify(openApiDocument(ROUTES))
+    return document
+  }
+  open('/openapi.json', async (context) =>
+    context.body(documentText(), 200, { 'Content-Type': 'application/json' }),
+  )
   open('/healthz', async (context) => context.json({ status: 'ok' }))
   open('/readyz', async (context) => {
     const { env, database } = context.var.deployment

@@ -9,12 +9,28 @@ import { createPollingWaiter } from '../queue/waiting.ts'
 import { type As, claimedJobText } from './jobs-json.ts'
 import { accepted, itemError } from './refusal.ts'
 import { JsonText, ok, type Route, route } from './route.ts'
-import { as, claimId, delayMs, errorText, integer, jobId, leaseMs, maxAttempts, token } from './schemas.ts'
+import {
+  as,
+  claimId,
+  delayMs,
+  errorText,
+  integer,
+  itemErrorSchema,
+  jobId,
+  leaseMs,
+  maxAttempts,
+  payloadMembers,
+  token,
+} from './schemas.ts'
 import { fieldErrors } from './validate.ts'
 
 const claimMembers = {
-  leaseMs: leaseMs.optional(),
-  limit: integer(1, MAX_JOBS_PER_CLAIM).optional(),
+  leaseMs: leaseMs
+    .optional()
+    .meta({ description: "Length of the lease in ms. Default: the queue's `leaseMs`, else 30000." }),
+  limit: integer(1, MAX_JOBS_PER_CLAIM)
+    .optional()
+    .meta({ description: 'Claims up to this many. Left out: one job, by the script of the wire contract.' }),
   as: as.optional(),
   claimId: claimId.optional(),
 }
@@ -22,33 +38,49 @@ const claimMembers = {
 const needsLimit = (claim: { claimId?: string | undefined; limit?: number | undefined }): boolean =>
   claim.claimId === undefined || claim.limit !== undefined
 
-export const claimSchema = z
-  .strictObject({ ...claimMembers, waitMs: integer(0, MAX_WAIT_MS).optional() })
+const claimSchema = z
+  .strictObject({
+    ...claimMembers,
+    waitMs: integer(0, MAX_WAIT_MS).optional().meta({
+      description:
+        'Holds the request until there is a job, or for this long. A caller that hangs up ends it.',
+      default: 0,
+    }),
+  })
   .refine(needsLimit, { path: ['claimId'], message: 'goes only with limit' })
-  .meta({ id: 'Claim' })
+  .meta({ id: 'Claim', override: { dependentRequired: { claimId: ['limit'] } } })
 
 const nextClaimSchema = z
-  .strictObject({ ...claimMembers, limit: integer(1, MAX_JOBS_PER_CLAIM) })
-  .meta({ id: 'NextClaim' })
+  .strictObject({
+    ...claimMembers,
+    limit: integer(1, MAX_JOBS_PER_CLAIM).meta({ description: 'Claims up to this many.' }),
+  })
+  .meta({ id: 'NextClaim', description: 'What to claim in the same call.' })
+
+/** What a claim tells when it gives no job. */
+const emptyMembers = {
+  retryAfterMs: z
+    .int()
+    .optional()
+    .meta({ description: 'With no job: when to ask again, in ms. It grows while the queue stays empty.' }),
+  paused: z.boolean().optional().meta({ description: 'There when the queue is paused.' }),
+}
 
 const claimedSchema = z
   .object({
     jobs: z.array(
       z
         .object({
-          id: z.string(),
+          id: jobId,
           queue: z.string(),
-          token: z.int(),
-          leaseMs: z.int(),
-          enqueuedAt: z.iso.datetime(),
-          payload: z.unknown().optional(),
-          text: z.string().optional(),
-          base64: z.string().optional(),
+          token: z.int().meta({ description: 'The fencing token. Every report on the job needs it.' }),
+          leaseMs: z.int().meta({ description: 'What is left of the lease, in ms.' }),
+          enqueuedAt: z.iso.datetime().meta({ description: 'When the id was made.' }),
+          ...payloadMembers,
         })
-        .meta({ id: 'ClaimedJob' }),
+        .meta({ id: 'ClaimedJob', description: 'A job in your hands, until its lease runs out.' }),
     ),
-    retryAfterMs: z.int().optional(),
-    paused: z.boolean().optional(),
+    ...emptyMembers,
   })
   .meta({ id: 'Claimed' })
 
@@ -57,53 +89,71 @@ const moves = {
   retry: z.strictObject({
     token,
     error: errorText.optional(),
-    delayMs: delayMs.optional(),
-    maxAttempts: maxAttempts.optional(),
+    delayMs: delayMs.optional().meta({
+      description: "Milliseconds until the next attempt. Default: the queue's backoff, with full jitter.",
+    }),
+    maxAttempts: maxAttempts.optional().meta({
+      description: "Retry budget for this once. Default: the job's, else the queue's. 0: no limit.",
+    }),
   }),
   fail: z.strictObject({ token, error: errorText.optional() }),
-  release: z.strictObject({ token, delayMs: delayMs.optional() }),
+  release: z.strictObject({
+    token,
+    delayMs: delayMs
+      .optional()
+      .meta({ description: 'Milliseconds until it may be claimed again.', default: 0 }),
+  }),
   extend: z.strictObject({ token, leaseMs }),
 }
 
 const itemSchema = z
   .discriminatedUnion('action', [
-    moves.complete.extend({ id: jobId, action: z.literal('complete') }),
-    moves.retry.extend({ id: jobId, action: z.literal('retry') }),
-    moves.fail.extend({ id: jobId, action: z.literal('fail') }),
-    moves.release.extend({ id: jobId, action: z.literal('release') }),
-    moves.extend.extend({ id: jobId, action: z.literal('extend') }),
+    moves.complete.extend({ id: jobId, action: z.literal('complete') }).meta({ id: 'Complete' }),
+    moves.retry.extend({ id: jobId, action: z.literal('retry') }).meta({ id: 'Retry' }),
+    moves.fail.extend({ id: jobId, action: z.literal('fail') }).meta({ id: 'Fail' }),
+    moves.release.extend({ id: jobId, action: z.literal('release') }).meta({ id: 'Release' }),
+    moves.extend.extend({ id: jobId, action: z.literal('extend') }).meta({ id: 'Extend' }),
   ])
-  .meta({ id: 'Settlement' })
+  .meta({ id: 'Settlement', description: 'What to do with one job that was claimed.' })
 
-export const settleSchema = z
-  .strictObject({
-    items: z
-      .array(z.unknown())
-      .min(1)
-      .max(MAX_ITEMS_PER_SETTLE)
-      .meta({
-        override: {
-          type: 'array',
-          minItems: 1,
-          maxItems: MAX_ITEMS_PER_SETTLE,
-          items: { $ref: '#/components/schemas/Settlement' },
-        },
-      }),
+const itemsOf = <Item extends z.ZodType>(item: Item) =>
+  z.strictObject({
+    items: z.array(item).min(1).max(MAX_ITEMS_PER_SETTLE),
     claim: nextClaimSchema.optional(),
   })
-  .meta({ id: 'Settle' })
+
+const completed = z.object({ id: jobId, status: z.literal('completed') })
+const scheduled = z.object({ id: jobId, status: z.literal('scheduled'), delayMs: z.int() })
+const dead = z.object({ id: jobId, status: z.literal('dead') })
+const pending = z.object({ id: jobId, status: z.literal('pending') })
+const extended = z.object({ id: jobId, status: z.literal('extended'), leaseMs: z.int() })
+
+/** What each move answers. */
+const answers = {
+  complete: completed,
+  retry: z.union([scheduled, dead]),
+  fail: dead,
+  release: z.object({ id: jobId, status: z.enum(['pending', 'scheduled']) }),
+  extend: extended,
+}
 
 const settledSchema = z
-  .object({
-    id: z.string(),
-    status: z.enum(['completed', 'scheduled', 'dead', 'pending', 'extended']),
-    delayMs: z.int().optional(),
-    leaseMs: z.int().optional(),
-  })
-  .meta({ id: 'Settled' })
+  .union([completed, scheduled, dead, pending, extended])
+  .meta({ id: 'Settled', description: 'What became of one job.' })
 
-/** Schemas that the document names and no route holds whole. */
-export const consumeComponents = { Settlement: itemSchema }
+const settleResultSchema = z
+  .object({
+    results: z
+      .array(z.union([settledSchema, z.object({ id: z.string().nullable(), error: itemErrorSchema })]))
+      .meta({
+        description: 'One for each item, in input order. An item without a usable id has the id null.',
+      }),
+    jobs: claimedSchema.shape.jobs
+      .optional()
+      .meta({ description: 'With `claim`: the next jobs, perhaps none.' }),
+    ...emptyMembers,
+  })
+  .meta({ id: 'SettleResult' })
 
 const claimedMembers = (queue: Queue, claimed: Claimed, format: As): string => {
   const jobs = claimed.jobs.map((job) => claimedJobText(queue.name, job, format))
@@ -128,7 +178,7 @@ function readItem(value: unknown): { settlement: Settlement } | { result: object
 /** One move of a claimed job: `POST /v1/queues/{queue}/jobs/{id}/<action>`. */
 function move<Body extends z.ZodType>(
   action: keyof typeof moves,
-  summary: string,
+  [summary, description]: readonly [string, string],
   body: Body,
   handle: (queue: Queue, id: JobId, body: z.output<Body>) => Promise<object | Refusal>,
 ): Route {
@@ -137,9 +187,10 @@ function move<Body extends z.ZodType>(
     path: `/v1/queues/{queue}/jobs/{id}/${action}`,
     operationId: action,
     summary,
+    description,
     scope: 'consume',
     body,
-    responses: { 200: { description: 'The move was made', schema: settledSchema } },
+    responses: { 200: { description: 'The move was made', schema: answers[action] } },
     errors: ['stale', 'gone', 'wrong_kind'],
     handle: async ({ queue, id, body }) => ok(accepted(await handle(queue, id, body as z.output<Body>))),
   })
@@ -158,11 +209,11 @@ export const consumeRoutes = [
     operationId: 'claim',
     summary: 'Claim jobs under a lease',
     description:
-      'Without `limit` one job, by the script that all clients of the protocol share; with `limit` up to that many.',
+      'Hands out the oldest pending jobs, each under a lease and with a fencing token. Report on each before its lease runs out, or extend it; a job whose lease ran out goes to somebody else. An empty or a paused queue answers no job.\n\nWithout `limit` it is one job, by the script that all clients of the wire contract share: a repeat after a lost answer takes another one, and the first comes back when its lease lapses. With `limit` the same request also moves what is due and takes back what has lapsed, and with a `claimId` it is safe to repeat. A batch stops short of 8 MiB of payload.',
     scope: 'consume',
     body: claimSchema,
     responses: { 200: { description: 'The jobs, perhaps none', schema: claimedSchema } },
-    errors: ['overloaded'],
+    errors: [],
     handle: async ({ queue, body, request, database }) => {
       const { waitMs = 0, as: format = 'json', ...options } = body
       const endsAt = database.now() + waitMs
@@ -178,13 +229,24 @@ export const consumeRoutes = [
       }
     },
   }),
-  move('complete', 'Retire a finished job', moves.complete, async (queue, id, { token }) => {
-    const result = await queue.complete(id, token)
-    return typeof result === 'string' ? { id, status: result } : result
-  }),
+  move(
+    'complete',
+    [
+      'Retire a finished job',
+      'Nothing of the job remains. A holder whose lease ran out may still complete it as long as nobody else has claimed it. Safe to repeat: the second answer is 410 `gone`.',
+    ],
+    moves.complete,
+    async (queue, id, { token }) => {
+      const result = await queue.complete(id, token)
+      return typeof result === 'string' ? { id, status: result } : result
+    },
+  ),
   move(
     'retry',
-    'Give a failed job back, to run again later',
+    [
+      'Give a failed job back, to run again later',
+      'The job waits in the schedule for its backoff, exponential and with full jitter, or goes to dead when its budget is spent. Safe to repeat: the second answer is 409 `stale`, `released`.',
+    ],
     moves.retry,
     async (queue, id, { token, ...how }) => {
       const result = await queue.retry(id, token, how)
@@ -192,37 +254,50 @@ export const consumeRoutes = [
       return result.status === 'dead' ? { id, status: 'dead' } : { id, ...result }
     },
   ),
-  move('fail', 'Send a job straight to dead', moves.fail, (queue, id, body) =>
-    settleOne(queue, { action: 'fail', id, ...body }),
+  move(
+    'fail',
+    [
+      'Send a job straight to dead',
+      'For a job that no attempt can help. It stays dead until it is redriven or removed. Safe to repeat: the second answer is 409 `stale`, `released`.',
+    ],
+    moves.fail,
+    (queue, id, body) => settleOne(queue, { action: 'fail', id, ...body }),
   ),
-  move('release', 'Give a job back without spending its budget', moves.release, async (queue, id, body) => {
-    const result = await settleOne(queue, { action: 'release', id, ...body })
-    return 'refused' in result ? result : { id, status: result.status }
-  }),
-  move('extend', "Extend a lease, counted from the server's now", moves.extend, (queue, id, body) =>
-    settleOne(queue, { action: 'extend', id, ...body }),
+  move(
+    'release',
+    [
+      'Give a job back without spending its budget',
+      'For a consumer that must stop, or cannot take the job now. The attempt does not count. Safe to repeat: the second answer is 409 `stale`, `released`.',
+    ],
+    moves.release,
+    async (queue, id, body) => {
+      const result = await settleOne(queue, { action: 'release', id, ...body })
+      return 'refused' in result ? result : { id, status: result.status }
+    },
+  ),
+  move(
+    'extend',
+    [
+      'Extend a lease',
+      "The lease ends `leaseMs` after the server's now, whatever was left of it. A lease that ran out and was not taken back yet is revived. Safe to repeat.",
+    ],
+    moves.extend,
+    (queue, id, body) => settleOne(queue, { action: 'extend', id, ...body }),
   ),
   route({
     method: 'POST',
     path: '/v1/queues/{queue}/settle',
     operationId: 'settle',
     summary: 'Settle many jobs, and claim the next ones in the same call',
+    description:
+      'Up to 1000 moves of jobs that were claimed, mixed as you like. Each item answers for itself; a bad one stops no other. With `claim` the next jobs come in the same answer. The moves are as safe to repeat as they are one by one; give the claim a `claimId`.',
     scope: 'consume',
-    body: settleSchema,
+    body: itemsOf(z.unknown()),
+    wholeBody: itemsOf(itemSchema),
     responses: {
       200: {
-        description: 'One result for each item, in input order, and the jobs that were claimed',
-        schema: z.object({
-          results: z.array(
-            z.union([
-              settledSchema,
-              z.object({ id: z.string(), error: z.looseObject({ code: z.string() }) }),
-            ]),
-          ),
-          jobs: claimedSchema.shape.jobs.optional(),
-          retryAfterMs: z.int().optional(),
-          paused: z.boolean().optional(),
-        }),
+        description: 'One result for each item, and the jobs that were claimed',
+        schema: settleResultSchema,
       },
     },
     errors: [],

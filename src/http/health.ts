@@ -1,4 +1,5 @@
 /** The open routes: whether the Worker lives, and whether it can serve. No secrets, no names. */
+import * as z from 'zod'
 import type { EnvReading } from '../env.ts'
 import { GLOBAL_KEYS } from '../protocol/keys.ts'
 import type { Database } from '../queue/database.ts'
@@ -6,18 +7,26 @@ import { WireVersionError } from '../queue/fence.ts'
 import { integer, list, optionalText, text } from '../queue/replies.ts'
 import { run } from '../queue/scripts.ts'
 
-type Check = 'ok' | 'failed'
+const CHECK = ['ok', 'failed'] as const
 
-export type Readiness = {
-  readonly status: 'ready' | 'unready'
-  readonly checks: {
-    readonly redis: Check | 'misconfigured' | 'evicting'
-    readonly tokens: Check
-    readonly wireVersion: Check | 'unknown'
-    /** Milliseconds since the last completed maintenance run; null when there was none. */
-    readonly maintenance: { readonly ageMs: number | null }
-  }
-}
+export const readinessSchema = z.object({
+  status: z.enum(['ready', 'unready']),
+  checks: z.object({
+    redis: z.enum([...CHECK, 'misconfigured', 'evicting']).meta({
+      description: '`evicting`: it may remove jobs when memory is short, so its policy must be changed.',
+    }),
+    tokens: z.enum(CHECK),
+    wireVersion: z.enum([...CHECK, 'unknown']),
+    maintenance: z.object({
+      ageMs: z.int().nullable().meta({
+        description: 'Milliseconds since the last completed maintenance; null when there was none.',
+      }),
+    }),
+  }),
+})
+
+type Check = (typeof CHECK)[number]
+export type Readiness = z.infer<typeof readinessSchema>
 
 /** Whether a policy of Redis lets it remove rows when memory is short: every queue loses jobs under one. */
 const isEvicting = (info: string): boolean => /maxmemory_policy:(?!noeviction)/.test(info)

@@ -10,57 +10,76 @@ import { storedJobText } from './jobs-json.ts'
 import { metricsText } from './metrics.ts'
 import { ProblemError } from './problem.ts'
 import { type Call, JsonText, ok, route } from './route.ts'
-import { as, digits, instantParameter, iso } from './schemas.ts'
+import { as, digits, instantParameter, iso, jobId, payloadMembers } from './schemas.ts'
 
 const STATES = ['pending', 'active', 'scheduled', 'dead'] as const
 
 export const settingsResponse = z
   .object({
-    maxAttempts: z.int(),
-    backoff: z.object({ baseMs: z.int(), maxMs: z.int() }),
-    leaseMs: z.int(),
-    maxActive: z.int(),
-    maxPending: z.int(),
+    maxAttempts: z
+      .int()
+      .meta({ description: 'Retry budget of jobs that have none of their own. 0: no limit.' }),
+    backoff: z
+      .object({ baseMs: z.int(), maxMs: z.int() })
+      .meta({ description: 'Ceiling of the wait after attempt n: `baseMs` x 2^(n-1), at most `maxMs`.' }),
+    leaseMs: z.int().meta({ description: 'Lease of a claim that names none.' }),
+    maxActive: z.int().meta({ description: 'Jobs under a lease at a time. 0: no limit.' }),
+    maxPending: z.int().meta({ description: 'Pending jobs from which on enqueue is refused. 0: no limit.' }),
   })
-  .meta({ id: 'Settings' })
+  .meta({ id: 'Settings', description: 'The settings in force.' })
 
 const statsResponse = z
   .object({
     queue: z.string(),
-    counts: z.object({ pending: z.int(), active: z.int(), scheduled: z.int(), dead: z.int() }),
-    oldestPendingAt: z.iso.datetime().optional(),
-    nextDueAt: z.iso.datetime().optional(),
-    nextLapseAt: z.iso.datetime().optional(),
+    counts: z
+      .object({ pending: z.int(), active: z.int(), scheduled: z.int(), dead: z.int() })
+      .meta({ description: 'Jobs by state.' }),
+    oldestPendingAt: z.iso
+      .datetime()
+      .optional()
+      .meta({ description: 'When the oldest pending job was made.' }),
+    nextDueAt: z.iso.datetime().optional().meta({ description: 'When the next scheduled job is due.' }),
+    nextLapseAt: z.iso.datetime().optional().meta({ description: 'When the next lease runs out.' }),
     paused: z.boolean(),
-    completed: z.int(),
-    failed: z.int(),
-    ghosts: z.int(),
+    completed: z.int().meta({ description: 'Jobs that were completed, ever.' }),
+    failed: z.int().meta({ description: 'Jobs that died, ever.' }),
+    ghosts: z.int().meta({ description: 'Ids that were found without a job, and dropped, ever.' }),
     settings: settingsResponse,
   })
-  .meta({ id: 'QueueStats' })
+  .meta({ id: 'QueueStats', description: 'How a queue is doing.' })
 
 const jobResponse = z
   .object({
-    id: z.string(),
+    id: jobId,
     queue: z.string(),
     state: z.enum(STATES),
-    attempts: z.int(),
-    enqueuedAt: z.iso.datetime(),
-    runAt: z.iso.datetime().optional(),
-    leaseUntil: z.iso.datetime().optional(),
-    maxAttempts: z.int().optional(),
-    lapses: z.int().optional(),
-    startBy: z.iso.datetime().optional(),
-    lastError: z.string().optional(),
-    history: z.array(z.object({ attempt: z.int(), at: z.iso.datetime(), error: z.string() })).optional(),
-    payload: z.unknown().optional(),
-    text: z.string().optional(),
-    base64: z.string().optional(),
+    attempts: z.int().meta({ description: 'How often it was claimed: the newest fencing token.' }),
+    enqueuedAt: z.iso.datetime().meta({ description: 'When its id was made.' }),
+    runAt: z.iso.datetime().optional().meta({ description: 'When it is due. Scheduled jobs.' }),
+    leaseUntil: z.iso.datetime().optional().meta({ description: 'When its lease runs out. Active jobs.' }),
+    maxAttempts: z.int().optional().meta({ description: 'Its own retry budget.' }),
+    lapses: z
+      .int()
+      .optional()
+      .meta({ description: 'Leases that ran out since it was enqueued or redriven.' }),
+    startBy: z.iso.datetime().optional().meta({ description: 'When it expires unless somebody starts it.' }),
+    lastError: z.string().optional().meta({ description: 'What went wrong last. Needs `observe:payload`.' }),
+    history: z
+      .array(z.object({ attempt: z.int(), at: z.iso.datetime(), error: z.string() }))
+      .optional()
+      .meta({
+        description: 'The last five errors, for a job that failed more than once. Needs `observe:payload`.',
+      }),
+    ...payloadMembers,
   })
-  .meta({ id: 'Job' })
+  .meta({ id: 'Job', description: 'A job. Payload and error texts only for those who may see them.' })
 
 const flag = z.enum(['true', 'false']).transform((word) => word === 'true')
-const payloadParameter = flag.meta({ override: { type: 'string', enum: ['true', 'false'] } })
+const payloadParameter = flag.meta({
+  description:
+    'Whether payloads come along. Default: for one job yes, where the token may see it; for a list no. Asking without `observe:payload` is 403.',
+  override: { type: 'string', enum: ['true', 'false'] },
+})
 
 /** Stats as the API writes them. */
 export function statsBody({ known: _, oldestPending, nextDueMs, nextLapseMs, ...stats }: QueueStats): object {
@@ -94,7 +113,9 @@ const cursorParameter = z
     context.addIssue({ code: 'custom', message: 'is no cursor of this list' })
     return z.NEVER
   })
-  .meta({ override: { type: 'string' } })
+  .meta({ description: 'Where the page before ended: its `cursor`.', override: { type: 'string' } })
+
+const pageLimit = digits(1, MAX_PAGE, DEFAULT_PAGE).meta({ description: 'At most this many.' })
 
 const sees = (grant: Grant, queue: string, scope: Scope): boolean => allows(grant, scope, queue)
 
@@ -123,13 +144,15 @@ export const observeRoutes = [
     operationId: 'listQueues',
     summary: 'List queues with their stats, by name',
     scope: 'observe',
+    description:
+      'The queues that the token may see, in the byte order of their names. Queues that only clients of other languages have used are not listed.',
     query: z.strictObject({
       cursor: z
         .string()
         .refine(isQueueName, 'is no cursor of this list')
-        .meta({ override: { type: 'string' } })
+        .meta({ description: 'Where the page before ended: its `cursor`.', override: { type: 'string' } })
         .optional(),
-      limit: digits(1, MAX_PAGE).optional(),
+      limit: pageLimit.optional(),
     }),
     responses: {
       200: {
@@ -151,6 +174,7 @@ export const observeRoutes = [
     path: '/v1/queues/{queue}',
     operationId: 'stats',
     summary: 'Counts, ages and settings of a queue',
+    description: 'A queue that was never used is not found.',
     scope: 'observe',
     responses: { 200: { description: 'The stats', schema: statsResponse } },
     errors: ['not_found'],
@@ -166,16 +190,24 @@ export const observeRoutes = [
     operationId: 'listJobs',
     summary: 'List the jobs of one state',
     description:
-      'pending and dead are in mint order, and `from` <= mint time < `to` selects in them; active is ordered by lease deadline, scheduled by run-at.',
+      'Pending and dead jobs come in the order in which their ids were made, active ones by the end of their lease, scheduled ones by the time they are due. Jobs that move while you read may be met twice or not at all.',
     scope: 'observe',
     query: z
       .strictObject({
-        state: z.enum(STATES).default('pending'),
-        order: z.enum(['newest', 'oldest']).default('newest'),
-        limit: digits(1, MAX_PAGE).optional(),
+        state: z.enum(STATES).default('pending').meta({ description: 'Which jobs.' }),
+        order: z
+          .enum(['newest', 'oldest'])
+          .default('newest')
+          .meta({ description: 'Of scheduled and active jobs, `oldest` is what is due or lapses soonest.' }),
+        limit: pageLimit.optional(),
         cursor: cursorParameter.optional(),
-        from: instantParameter.optional(),
-        to: instantParameter.optional(),
+        from: instantParameter.optional().meta({
+          description:
+            'Jobs made at this instant or later: RFC 3339 with a zone, or epoch ms. In pending and dead only.',
+        }),
+        to: instantParameter
+          .optional()
+          .meta({ description: 'Jobs made before this instant. In pending and dead only.' }),
         payload: payloadParameter.optional(),
         as: as.optional(),
       })
@@ -209,6 +241,7 @@ export const observeRoutes = [
     path: '/v1/queues/{queue}/jobs/{id}',
     operationId: 'job',
     summary: 'One job',
+    description: 'With all that is known of it. A completed job is gone: it is not found.',
     scope: 'observe',
     query: z.strictObject({ payload: payloadParameter.optional(), as: as.optional() }),
     responses: { 200: { description: 'The job', schema: jobResponse } },
@@ -227,9 +260,13 @@ export const observeRoutes = [
     method: 'GET',
     path: '/metrics',
     operationId: 'metrics',
-    summary: 'Metrics of all queues that the token may see, as Prometheus text',
+    summary: 'Metrics of all queues that the token may see',
+    description:
+      'As Prometheus text: depth by state, age of the oldest pending job, completed and failed jobs, and how long what is due waits for a sweep.',
     scope: 'observe',
-    responses: { 200: { description: 'Prometheus text format 0.0.4' } },
+    responses: {
+      200: { description: 'Prometheus text format 0.0.4', schema: z.string(), contentType: 'text/plain' },
+    },
     errors: [],
     handle: async (call) => {
       const stats = await statsOf(call.database.port, await visibleQueues(call))

@@ -1,7 +1,12 @@
 /** Producing: one job, or many of which each answers for itself. */
 import * as z from 'zod'
 import { isJobId } from '../protocol/ids.ts'
-import { MAX_IDEMPOTENCY_TTL_MS, MAX_JOBS_PER_ENQUEUE, MIN_IDEMPOTENCY_TTL_MS } from '../protocol/limits.ts'
+import {
+  DEFAULT_IDEMPOTENCY_TTL_MS,
+  MAX_IDEMPOTENCY_TTL_MS,
+  MAX_JOBS_PER_ENQUEUE,
+  MIN_IDEMPOTENCY_TTL_MS,
+} from '../protocol/limits.ts'
 import type { Refusal } from '../protocol/refusals.ts'
 import type { Queue } from '../queue/database.ts'
 import type { Enqueued, NewJob } from '../queue/produce.ts'
@@ -10,9 +15,11 @@ import { accepted, itemError, refused } from './refusal.ts'
 import { type Answer, type Call, ok, route } from './route.ts'
 import {
   delayMs,
+  exactlyOne,
   idempotencyKey,
   instant,
   integer,
+  itemErrorSchema,
   jobId,
   maxAttempts,
   refuseTooFarAhead,
@@ -20,16 +27,28 @@ import {
 import { validate } from './validate.ts'
 
 /** The members that a job may have; whether they go together is seen to below. */
-export const jobSchema = z
+const jobSchema = z
   .strictObject({
-    payload: z.unknown().optional().meta({ description: 'Any JSON value; stored as its JSON text' }),
-    text: z.string().optional().meta({ description: 'Stored verbatim' }),
-    id: jobId.optional(),
+    payload: z.unknown().optional().meta({
+      description:
+        'Any JSON value, kept as the text it was sent as: numbers keep their digits. What cannot be kept exactly (a lone surrogate, a key given twice) is refused.',
+    }),
+    text: z.string().optional().meta({ description: 'Text, kept verbatim.' }),
+    id: jobId.optional().meta({
+      description: 'An id of your own choice. One that is taken is a `duplicate`. Default: a fresh one.',
+    }),
     delayMs: delayMs.optional(),
-    runAt: instant.optional(),
-    startBy: instant.optional(),
+    runAt: instant
+      .optional()
+      .meta({ description: 'When it becomes due, at most 366 days ahead. Excludes `delayMs`.' }),
+    startBy: instant.optional().meta({
+      description:
+        'A job that nobody has started by then goes to dead with `lastError` `expired`, instead of being handed out late.',
+    }),
     idempotencyKey: idempotencyKey.optional(),
-    idempotencyTtlMs: integer(MIN_IDEMPOTENCY_TTL_MS, MAX_IDEMPOTENCY_TTL_MS).optional(),
+    idempotencyTtlMs: integer(MIN_IDEMPOTENCY_TTL_MS, MAX_IDEMPOTENCY_TTL_MS)
+      .optional()
+      .meta({ description: 'The window of the key.', default: DEFAULT_IDEMPOTENCY_TTL_MS }),
     maxAttempts: maxAttempts.optional(),
   })
   .superRefine((job, context) => {
@@ -39,21 +58,26 @@ export const jobSchema = z
     if (job.delayMs !== undefined && job.runAt !== undefined)
       refuse('runAt', 'delayMs and runAt exclude each other')
   })
-  .meta({ id: 'NewJob' })
+  .meta({
+    id: 'NewJob',
+    description: 'A job, with exactly one of `payload` and `text`.',
+    override: exactlyOne('payload', 'text'),
+  })
 
-const manySchema = z
-  .strictObject({ jobs: z.array(z.unknown()).min(1).max(MAX_JOBS_PER_ENQUEUE) })
-  .meta({ id: 'NewJobs' })
+const jobsOf = <Job extends z.ZodType>(job: Job) =>
+  z
+    .strictObject({ jobs: z.array(job).min(1).max(MAX_JOBS_PER_ENQUEUE) })
+    .meta({ description: 'Many jobs, each of which answers for itself.' })
 
-const enqueuedSchema = z
-  .object({ id: z.string(), status: z.enum(['enqueued', 'scheduled', 'duplicate']) })
-  .meta({ id: 'Enqueued' })
-const itemErrorSchema = z
-  .object({ error: z.object({ code: z.string(), detail: z.string() }) })
-  .meta({ id: 'ItemError' })
+const manySchema = jobsOf(z.unknown())
+
+const newSchema = z.object({ id: jobId, status: z.enum(['enqueued', 'scheduled']) })
+const duplicateSchema = z
+  .object({ id: jobId, status: z.literal('duplicate') })
+  .meta({ id: 'Duplicate', description: 'The job was enqueued before, under this id. Nothing was changed.' })
 const manyResultSchema = z
-  .object({ results: z.array(z.union([enqueuedSchema, itemErrorSchema])) })
-  .meta({ id: 'EnqueuedMany' })
+  .object({ results: z.array(z.union([newSchema, duplicateSchema, z.object({ error: itemErrorSchema })])) })
+  .meta({ id: 'EnqueuedMany', description: 'One result for each job, in input order.' })
 
 const utf8 = new TextEncoder()
 
@@ -125,17 +149,17 @@ export const produceRoutes = [
     path: '/v1/queues/{queue}/jobs',
     operationId: 'enqueue',
     summary: 'Enqueue one job, or up to 1000',
+    description:
+      'One job, or `{"jobs": [...]}` with up to 1000, of which each answers for itself: a bad one stops no other.\n\nA job with `delayMs` or `runAt` waits in the schedule, any other is pending at once; pending jobs are handed out in the order of their ids.\n\nSafe to repeat with an `idempotencyKey` or an `id` of your own: the repeat answers `duplicate`. Without either, a repeat after a lost answer may make a second job.',
     scope: 'produce',
-    body: z.unknown().meta({
-      override: {
-        anyOf: [{ $ref: '#/components/schemas/NewJob' }, { $ref: '#/components/schemas/NewJobs' }],
-      },
-    }),
+    headers: { 'Idempotency-Key': idempotencyKey },
+    body: z.unknown(),
+    wholeBody: z.union([jobSchema, jobsOf(jobSchema)]),
     responses: {
-      201: { description: 'The job is enqueued or scheduled', schema: enqueuedSchema },
+      201: { description: 'The job is enqueued or scheduled', schema: newSchema },
       200: {
         description: 'A duplicate, with the id of the first job; or the results of many, in input order',
-        schema: z.union([enqueuedSchema, manyResultSchema]),
+        schema: z.union([duplicateSchema, manyResultSchema]),
       },
     },
     errors: ['wrong_kind', 'overloaded'],

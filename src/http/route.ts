@@ -45,7 +45,13 @@ export type Call<Body = unknown, Query = unknown, OfQueue = Queue | undefined, O
   readonly id: OfJob
 }
 
-export type Example = { readonly summary: string; readonly request?: unknown; readonly response?: unknown }
+export type ResponseContract = {
+  readonly description: string
+  /** Of the body; absent when there is none. */
+  readonly schema?: z.ZodType
+  /** Default: `application/json`. */
+  readonly contentType?: string
+}
 
 export type Route = {
   readonly method: Method
@@ -53,15 +59,19 @@ export type Route = {
   readonly path: string
   readonly operationId: string
   readonly summary: string
-  readonly description?: string
+  /** Markdown. */
+  readonly description: string
   readonly scope: Scope
   readonly body?: z.ZodType | undefined
   readonly query?: z.ZodType | undefined
+  /** Headers that it reads, beside those that every route reads. */
+  readonly headers?: Readonly<Record<string, z.ZodType>>
+  /** The body in full, where the handler reads its parts one by one so that a bad one stops no other. */
+  readonly wholeBody?: z.ZodType
   /** What it answers when all is well. */
-  readonly responses: Readonly<Record<number, { readonly description: string; readonly schema?: z.ZodType }>>
+  readonly responses: Readonly<Record<number, ResponseContract>>
   /** The errors of its own, beside those that every route has. */
   readonly errors: readonly ErrorCode[]
-  readonly examples?: readonly Example[]
   readonly handle: (call: Call) => Promise<Answer>
 }
 
