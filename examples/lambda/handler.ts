@@ -14,7 +14,7 @@ type Email = { readonly to: string }
 const { EMQ_URL = '', EMQ_TOKEN = '', EMQ_QUEUE = 'emails', MAIL_URL = '' } = process.env
 
 /** What is left for Lambda itself to answer. */
-const SPARE_MS = 500
+const SPARE_MS = 1_000
 
 const emails = new EchoMQ({ url: EMQ_URL, token: EMQ_TOKEN }).queue<Email>(EMQ_QUEUE)
 

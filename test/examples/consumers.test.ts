@@ -10,10 +10,11 @@ import { join, relative } from 'node:path'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { startRedis } from '../../src/dev/redis-server.ts'
 import { createRespPort } from '../../src/dev/resp-port.ts'
+import { text } from '../../src/queue/replies.ts'
 import { census } from '../support/census.ts'
 import { type Child, PROJECT } from './support/child.ts'
 import { buildConsumers, type Consumers, type Kind } from './support/consumers.ts'
-import { atRest, emails, localStack, scene } from './support/scene.ts'
+import { atRest, emails, localStack, scene, untilLooking } from './support/scene.ts'
 
 /** For tests that wait until a lease is over. */
 const SHORT_LEASE_MS = 900
@@ -60,7 +61,7 @@ describe.each<Kind>(['node', 'go', 'python'])('the %s consumer', (kind) => {
     )
     const { id } = await queue.enqueue({ to: 'ada@example.com' })
     const first = consumers[kind](place)
-    await expect.poll(() => mail.ledger, { timeout: 10_000 }).toHaveLength(1)
+    await expect.poll(() => mail.ledger, { timeout: 30_000 }).toHaveLength(1)
 
     first.process.kill('SIGKILL')
     expect(await first.ended).toBe('SIGKILL')
@@ -78,7 +79,7 @@ describe.each<Kind>(['node', 'go', 'python'])('the %s consumer', (kind) => {
     const results = await queue.enqueueMany(emails(30))
     const consumer = consumers[kind](place)
     const concurrency = kind === 'node' ? 10 : 4
-    await expect.poll(() => mail.ledger, { timeout: 10_000 }).toHaveLength(concurrency)
+    await expect.poll(() => mail.ledger, { timeout: 30_000 }).toHaveLength(concurrency)
 
     consumer.process.kill('SIGTERM')
     held.resolve(202)
@@ -112,14 +113,9 @@ describe.each<Exclude<Kind, 'node'>>(['go', 'python'])('the %s consumer, at Redi
     const { mail, queue, place } = await scene(local)
     await queue.pause()
     const { id } = await queue.enqueue({ to: 'ada@example.com' })
-    const looks = async () => {
-      const [text] = await local.port.send([['INFO', 'commandstats']])
-      return Number(/cmdstat_hexists:calls=(\d+)/.exec(Buffer.from(text as Uint8Array).toString())?.[1] ?? 0)
-    }
-    const before = await looks()
     const consumer = consumers[kind](place)
 
-    await expect.poll(looks, { timeout: 10_000 }).toBeGreaterThan(before + 20)
+    await untilLooking(local)
     expect(mail.ledger).toEqual([])
     expect((await queue.stats()).counts).toMatchObject({ pending: 1, active: 0 })
 
@@ -144,19 +140,15 @@ describe.each<Exclude<Kind, 'node'>>(['go', 'python'])('the %s consumer, at Redi
     const { queue, place } = await scene(local, () => 202, SHORT_LEASE_MS)
     const results = await queue.enqueueMany(emails(300))
     const connections = async (): Promise<string[]> => {
-      const [text] = await local.port.send([['CLIENT', 'LIST']])
-      return (
-        Buffer.from(text as Uint8Array)
-          .toString()
-          .match(/(?<=^id=)\d+/gm) ?? []
-      )
+      const [reply] = await local.port.send([['CLIENT', 'LIST']])
+      return text(reply).match(/(?<=^id=)\d+/gm) ?? []
     }
     const ofOthers = await connections()
     const consumer = consumers[kind](place)
     const done = () => ids(consumer, 'completed').length + ids(consumer, 'gone').length
 
     for (const share of [50, 120, 200]) {
-      await expect.poll(done, { timeout: 10_000, interval: 5 }).toBeGreaterThan(share)
+      await expect.poll(done, { timeout: 30_000, interval: 5 }).toBeGreaterThan(share)
       const own = (await connections()).filter((id) => !ofOthers.includes(id))
       await local.port.send([['SCRIPT', 'FLUSH'], ...own.map((id) => ['CLIENT', 'KILL', 'ID', id])])
     }

@@ -15,6 +15,8 @@ export type Line = {
   readonly id?: string
   readonly token?: number
   readonly port?: number
+  readonly answer?: unknown
+  readonly remainingMs?: number
 }
 
 export type Child = {
@@ -49,7 +51,7 @@ export function start(command: string, args: readonly string[], env: Env = {}): 
     lines,
     stderr: () => stderr,
     ended: once(child, 'close').then(([code, signal]) => code ?? signal),
-    async until(wanted, withinMs = 10_000) {
+    async until(wanted, withinMs = 30_000) {
       const find = () =>
         lines.find((line) => Object.entries(wanted).every(([k, v]) => line[k as keyof Line] === v))
       await expect
@@ -61,5 +63,5 @@ export function start(command: string, args: readonly string[], env: Env = {}): 
 }
 
 /** Starts a file of the project with Node. */
-export const startNode = (file: string, env: Env): Child =>
-  start(process.execPath, ['--import', FROM_SOURCE, file], env)
+export const startNode = (file: string, env: Env, args: readonly string[] = []): Child =>
+  start(process.execPath, ['--import', FROM_SOURCE, file, ...args], env)

@@ -37,6 +37,10 @@ export function buildConsumers(): Consumers {
     cwd: join(PROJECT, 'examples/go-consumer'),
     env: { ...process.env, GOPROXY: 'off', GOFLAGS: '-mod=readonly' },
   })
+  // What is in PATH may be a launcher, and a slow one.
+  const python = execFileSync('python3', ['-c', 'import sys; print(sys.executable)'], {
+    encoding: 'utf8',
+  }).trim()
   return {
     node: ({ url, mailUrl, queue, token = 'dev-consumer' }) =>
       startNode('examples/node-consumer/consumer.ts', {
@@ -56,7 +60,7 @@ export function buildConsumers(): Consumers {
       ),
     python: ({ redisUrl, mailUrl, queue, leaseMs, lua = 'lua' }) =>
       start(
-        'python3',
+        python,
         [
           ...['examples/python-consumer/consumer.py', '--queue', queue, '--lua', join(PROJECT, lua)],
           ...['--lease', `${leaseMs / 1000}`, '--idle', '0.02', '--pump', '0.05', '--backoff', '0.05'],

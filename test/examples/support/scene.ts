@@ -1,10 +1,11 @@
 /**
  * What the tests of the examples share: one local stack for a file, and for each test a queue and a mail API of its own.
  */
-import { afterAll, beforeAll, expect, onTestFinished } from 'vitest'
+import { afterAll, beforeAll, expect, onTestFinished, vi } from 'vitest'
 import { EchoMQ, type Queue } from '../../../src/client/index.ts'
 import { createRespPort, type RespPort } from '../../../src/dev/resp-port.ts'
-import { startStack, type TestStack } from '../../../src/dev/stack.ts'
+import { type Stack, startStack } from '../../../src/dev/stack.ts'
+import { text } from '../../../src/queue/replies.ts'
 import { census } from '../../support/census.ts'
 import type { Place } from './consumers.ts'
 import { type Delivery, type MailApi, startMailApi } from './mail-api.ts'
@@ -12,17 +13,23 @@ import { type Delivery, type MailApi, startMailApi } from './mail-api.ts'
 export type Email = { readonly to: string }
 
 export type LocalStack = {
-  readonly stack: TestStack
+  readonly stack: Stack & { readonly redisUrl: string }
   /** A connection past everything. */
   readonly port: RespPort
 }
 
-/** Call at the top of a test file; the properties are there once its tests run. Its cron stands still. */
+/**
+ * Call at the top of a test file; the properties are there once its tests run. Its cron stands still. The file's tests
+ * have more time than others: on a busy machine processes start slowly.
+ */
 export function localStack(): LocalStack {
+  vi.setConfig({ testTimeout: 60_000 })
   let started: LocalStack | undefined
   beforeAll(async () => {
-    const stack = await startStack({ port: 0, restPort: 0, testMode: true, quiet: true, cron: false })
-    started = { stack, port: await createRespPort(stack.redisUrl) }
+    const stack = await startStack({ port: 0, restPort: 0, quiet: true, cron: false })
+    const { redisUrl } = stack
+    if (redisUrl === null) throw new Error('The stack has no Redis of its own.')
+    started = { stack: { ...stack, redisUrl }, port: await createRespPort(redisUrl) }
   })
   afterAll(async () => {
     started?.port.close()
@@ -74,7 +81,7 @@ export const emails = (count: number): { payload: Email }[] =>
   Array.from({ length: count }, (_, nth) => ({ payload: { to: `user${nth}@example.com` } }))
 
 /** The queue's numbers once nothing is left to do in it. Nothing of it may be wrong then. */
-export async function atRest({ port }: LocalStack, queue: Queue<Email>, withinMs = 10_000) {
+export async function atRest({ port }: LocalStack, queue: Queue<Email>, withinMs = 30_000) {
   const left = async () => {
     const { counts } = await queue.stats()
     return counts.pending + counts.active + counts.scheduled
@@ -83,4 +90,14 @@ export async function atRest({ port }: LocalStack, queue: Queue<Email>, withinMs
   expect(await census(port, queue.name)).toEqual([])
   const { completed, failed, ghosts, counts } = await queue.stats()
   return { completed, failed, ghosts, dead: counts.dead }
+}
+
+/** Waits until a client of Redis has looked often whether its queue is paused. Nobody else asks this way. */
+export async function untilLooking({ port }: LocalStack): Promise<void> {
+  const looks = async () => {
+    const [reply] = await port.send([['INFO', 'commandstats']])
+    return Number(/(?<=cmdstat_hexists:calls=)\d+/.exec(text(reply))?.[0] ?? 0)
+  }
+  const before = await looks()
+  await expect.poll(looks, { timeout: 30_000 }).toBeGreaterThan(before + 20)
 }
