@@ -1,7 +1,7 @@
 /**
- * `npm run conformance`: plays the gates of the protocol against an Upstash REST endpoint.
+ * `npm run conformance`: plays the gates of the protocol against an Upstash REST endpoint, or over plain RESP.
  *
- * Against an embedded one the second client of each gate speaks RESP, as consumers in other languages do.
+ * Against an embedded endpoint the second client of each gate speaks RESP, as consumers in other languages do.
  */
 
 import { Command } from 'commander'
@@ -26,34 +26,47 @@ export function conformanceCommand(): Command {
     )
     .option('--url <url>', 'of the endpoint', parseUrl('https:', 'http:'))
     .option('--token <token>', 'of the endpoint')
-    .option('--redis-url <url>', 'use this Redis behind the embedded endpoint', parseUrl('redis:', 'rediss:'))
+    .option(
+      '--redis-url <url>',
+      'play over plain RESP against this Redis instead',
+      parseUrl('redis:', 'rediss:'),
+    )
     .action(run)
 }
 
 async function run({ url, token, redisUrl }: ConformanceOptions, command: Command): Promise<void> {
   if ((url === undefined) !== (token === undefined)) command.error('error: --url and --token go together')
-  if (url !== undefined && redisUrl !== undefined) command.error('error: --url excludes --redis-url')
+  if (url !== undefined && redisUrl !== undefined)
+    command.error('error: --url and --redis-url exclude each other')
 
-  const passed =
-    url !== undefined && token !== undefined
-      ? await runConformance({ port: restPort(url, token) })
-      : await runEmbedded(redisUrl)
+  if (redisUrl !== undefined) return finish(await runOverResp(redisUrl))
+  if (url !== undefined && token !== undefined)
+    return finish(await runConformance({ port: restPort(url, token) }))
+  return finish(await runEmbedded())
+}
+
+function finish(passed: boolean): void {
   process.exitCode = passed ? 0 : 1
 }
 
-async function runEmbedded(givenRedisUrl: string | undefined): Promise<boolean> {
+async function runOverResp(redisUrl: string): Promise<boolean> {
+  await using parts = new AsyncDisposableStack()
+  const port = await createRespPort(redisUrl)
+  parts.defer(port.close)
+  const other = await createRespPort(redisUrl)
+  parts.defer(other.close)
+  return await runConformance({ port, other })
+}
+
+async function runEmbedded(): Promise<boolean> {
   await using parts = new AsyncDisposableStack()
   stopWhenAsked(() => parts.disposeAsync())
 
-  let redisUrl = givenRedisUrl
-  if (redisUrl === undefined) {
-    const redis = await startRedis()
-    parts.defer(redis.stop)
-    redisUrl = redis.url
-  }
-  const bridge = await createBridge({ redisUrl, token: BRIDGE_TOKEN })
+  const redis = await startRedis()
+  parts.defer(redis.stop)
+  const bridge = await createBridge({ redisUrl: redis.url, token: BRIDGE_TOKEN })
   parts.defer(bridge.stop)
-  const other = await createRespPort(redisUrl)
+  const other = await createRespPort(redis.url)
   parts.defer(other.close)
   return await runConformance({ port: restPort(bridge.url, BRIDGE_TOKEN), other })
 }

@@ -63,7 +63,7 @@ function introduction({ url, restUrl, restToken, redisUrl, tokens }: Stack): str
   const ownTokens = process.env['EMQ_TOKENS'] === undefined
 
   return `
-  HTTP API   ${url}   (see ${url}/docs and ${url}/dashboard)
+  HTTP API   ${url}     (reference: ${url}/docs)
   REST       ${restUrl}   token: ${restToken}
   Redis      ${redisUrl ?? 'behind the REST URL'}
   Tokens     ${ownTokens ? Object.values(tokens).join(', ') : 'those of EMQ_TOKENS in the environment'}
