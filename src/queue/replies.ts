@@ -4,7 +4,8 @@
  */
 import { RedisError, type Reply, UpstreamError } from './redis.ts'
 
-const decoder = new TextDecoder()
+// A byte order mark at the beginning of an error text is a part of it.
+const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
 
 const unexpected = (): never => {
   throw new UpstreamError('Redis answered in a form that the command does not have', { retryable: false })
