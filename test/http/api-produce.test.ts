@@ -145,7 +145,7 @@ describe('a payload', () => {
     ],
   ]
 
-  test.each(TEXTS)('%s stays the text it is', async (text) => {
+  test.each(TEXTS)('%s stays the text it is (faults 18 and 21)', async (text) => {
     const api = apiOn(shared)
     const queue = freshQueue()
     const one = await enqueue(api, queue, `{ "payload" :  ${text}  , "maxAttempts":3 }`)
@@ -178,31 +178,36 @@ describe('a payload', () => {
     ' 1',
     'OK',
     'dmFsdWU=',
+    'YmFy',
+    'bar',
     '\u0000',
     '😀',
     '"',
-  ])('text %j comes back verbatim with as: text, and never as another text', async (text) => {
-    const api = apiOn(shared)
-    const queue = freshQueue()
-    const { id } = (await enqueue(api, queue, { text })).json
-    expect(await raw.run('HGET', keyspace(queue).job(id), 'payload')).toBe(text)
-    const path = `/v1/queues/${queue}/jobs/${id}`
-    expect((await api.call('GET', `${path}?as=text`)).json.text).toBe(text)
-    const plain = await api.call('GET', path)
-    const isJson = ((): boolean => {
-      try {
-        JSON.parse(text)
-        return true
-      } catch {
-        return false
-      }
-    })()
-    if (isJson) expect(plain.text).toContain(`"payload":${text}}`)
-    else expect(plain.json.text).toBe(text)
-    const list = await api.call('GET', `/v1/queues/${queue}/jobs?payload=true&as=text`)
-    expect(list.json.jobs[0].text).toBe(text)
-    expect((await claim(api, queue, { as: 'text', limit: 1 }))[0].text).toBe(text)
-  })
+  ])(
+    'text %j comes back verbatim with as: text, and never as another text (faults 17 and 22)',
+    async (text) => {
+      const api = apiOn(shared)
+      const queue = freshQueue()
+      const { id } = (await enqueue(api, queue, { text })).json
+      expect(await raw.run('HGET', keyspace(queue).job(id), 'payload')).toBe(text)
+      const path = `/v1/queues/${queue}/jobs/${id}`
+      expect((await api.call('GET', `${path}?as=text`)).json.text).toBe(text)
+      const plain = await api.call('GET', path)
+      const isJson = ((): boolean => {
+        try {
+          JSON.parse(text)
+          return true
+        } catch {
+          return false
+        }
+      })()
+      if (isJson) expect(plain.text).toContain(`"payload":${text}}`)
+      else expect(plain.json.text).toBe(text)
+      const list = await api.call('GET', `/v1/queues/${queue}/jobs?payload=true&as=text`)
+      expect(list.json.jobs[0].text).toBe(text)
+      expect((await claim(api, queue, { as: 'text', limit: 1 }))[0].text).toBe(text)
+    },
+  )
 
   test('that another client wrote and that is not UTF-8 comes as base64', async () => {
     const api = apiOn(shared)
