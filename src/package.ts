@@ -5,5 +5,5 @@
  */
 export { type AppOptions, createApp } from './app.ts'
 export { type Bindings, createDeployments, type Deployment, type DeploymentOptions } from './deployment.ts'
-export { maintain } from './maintenance/maintenance.ts'
+export { type MaintenanceOptions, type MaintenanceReport, maintain } from './maintenance/maintenance.ts'
 export type { MoveOptions, Page, PageOptions, PayloadFormat, QueueBinding } from './service-binding.ts'

@@ -1,0 +1,172 @@
+/**
+ * The package as its users get it: packed, judged, installed in an empty project, compiled against, and run, on the
+ * Node of the system (20 is the oldest that is supported) and on the project's own.
+ */
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
+import { serve } from '@hono/node-server'
+import { minify } from 'vite'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { createApp } from '../../src/app.ts'
+import { buildWorker } from '../../src/dev/wrangler.ts'
+import { secretsOf, startWorkers, workerOf } from '../service/support/workers.ts'
+import { EMQ_TOKENS, freshQueue, TOKENS } from '../support/api.ts'
+import { sharedRedis } from '../support/redis.ts'
+import { type Installed, install, outcomeOf, ROOT, SYSTEM_NODE } from './support/installed.ts'
+
+const PACKING_TIMEOUT_MS = 120_000
+const COMPILING_TIMEOUT_MS = 60_000
+const CLEAN = { code: 0, stdout: '', stderr: '' }
+const MAX_CLIENT_BYTES = 6 * 1024
+
+const shared = sharedRedis()
+let installed: Installed
+beforeAll(async () => {
+  installed = await install()
+}, PACKING_TIMEOUT_MS)
+afterAll(() => installed?.remove())
+
+/** Compiles the files of the project, the types of the package included. */
+async function compile(module: string, moduleResolution: string, ...args: string[]) {
+  const { folder } = installed
+  const options = {
+    ...{
+      module,
+      moduleResolution,
+      target: 'es2022',
+      lib: ['es2022', 'dom', 'dom.iterable'],
+      types: ['node'],
+    },
+    ...{
+      strict: true,
+      exactOptionalPropertyTypes: true,
+      noUncheckedIndexedAccess: true,
+      skipLibCheck: false,
+    },
+    typeRoots: [join(ROOT, 'node_modules/@types')],
+  }
+  await writeFile(
+    join(folder, 'tsconfig.json'),
+    JSON.stringify({ compilerOptions: options, include: ['*.ts', join(ROOT, 'src/cloudflare.d.ts')] }),
+  )
+  return outcomeOf(join(ROOT, 'node_modules/.bin/tsc'), args, { cwd: folder })
+}
+
+const nodes = [
+  ['the Node of the system', SYSTEM_NODE],
+  ['the Node of the project', process.execPath],
+] as const
+
+/** Runs a compiled file of the project, and reads the JSON that it prints. */
+async function run(node: string, file: string, env: Record<string, string> = {}) {
+  const outcome = await outcomeOf(node, [`out/${file}.js`], { cwd: installed.folder, env })
+  expect(outcome.stderr).toBe('')
+  return JSON.parse(outcome.stdout)
+}
+
+describe('the tarball', () => {
+  test('has what is needed and nothing else', () => {
+    const scripts = installed.files.filter((file) => /^lua\/\w+\.lua$/.test(file))
+    const chunks = installed.files.filter((file) => /^dist\/[\w.-]+-[\w-]{8}(\.d)?\.[tj]s$/.test(file))
+    const others = installed.files.filter((file) => !scripts.includes(file) && !chunks.includes(file))
+    expect(scripts.length).toBeGreaterThan(15)
+    expect(others.sort()).toEqual([
+      ...['CHANGELOG.md', 'LICENSE', 'README.md'],
+      ...['bundle', 'client', 'index', 'worker'].flatMap((entry) => [
+        `dist/${entry}.d.ts`,
+        `dist/${entry}.js`,
+      ]),
+      ...['lua/manifest.json', 'package.json'],
+    ])
+  })
+
+  test('knows nothing of the machine it was built on', async () => {
+    for (const file of installed.files.filter((name) => name.startsWith('dist/'))) {
+      const text = await readFile(join(installed.folder, 'node_modules/echomq-edge', file), 'utf8')
+      expect(text).not.toContain(ROOT)
+    }
+  })
+})
+
+describe('the types', () => {
+  test(
+    'hold under moduleResolution bundler, to the last declaration',
+    async () =>
+      expect(await compile('esnext', 'bundler', '--noEmit', '--skipLibCheck', 'false')).toEqual(CLEAN),
+    COMPILING_TIMEOUT_MS,
+  )
+
+  test(
+    'hold under moduleResolution node16',
+    // What comes out is run below.
+    async () => expect(await compile('node16', 'node16', '--outDir', 'out')).toEqual(CLEAN),
+    COMPILING_TIMEOUT_MS,
+  )
+})
+
+describe.each(nodes)('on %s', (_name, node) => {
+  test('the app can be mounted, and maintained', async () => {
+    const { url, token } = shared.bridge
+    const env = {
+      UPSTASH_REDIS_REST_URL: url,
+      UPSTASH_REDIS_REST_TOKEN: token,
+      EMQ_TOKENS,
+      EMQ_QUEUES: freshQueue(),
+    }
+    expect(await run(node, 'app', env)).toEqual({ mine: 'mine', redis: 'ok', queues: expect.any(Number) })
+  })
+
+  test('the client produces and consumes', async () => {
+    const { url, token } = shared.bridge
+    const app = createApp({
+      env: { UPSTASH_REDIS_REST_URL: url, UPSTASH_REDIS_REST_TOKEN: token, EMQ_TOKENS },
+    })
+    const port = await new Promise<number>((resolve) => {
+      const options = { fetch: app.fetch, hostname: '127.0.0.1', port: 0, overrideGlobalObjects: false }
+      const server = serve(options, (address) => resolve(address.port))
+      onTestFinished(() => void server.close())
+    })
+
+    const env = { EMQ_URL: `http://127.0.0.1:${port}`, EMQ_TOKEN: TOKENS.operator, QUEUE: freshQueue() }
+    expect(await run(node, 'client', env)).toEqual({
+      status: 'enqueued',
+      to: 'ada@example.com',
+      completed: 'completed',
+      stale: 'stale',
+      drained: [1, 1],
+      wrong: 'function',
+    })
+  })
+
+  test('the bundle and the files in lua/ are the same scripts', async () => {
+    expect(await run(node, 'bundle')).toEqual({
+      claim: '2319de1e94e21dd355032c7a25b90636b53f36cd',
+      scripts: true,
+      manifest: true,
+      wrong: [],
+    })
+  })
+
+  test('the Worker says that it is of another runtime', async () => {
+    const { code, stderr } = await outcomeOf(node, ['out/worker.js'], { cwd: installed.folder })
+    expect(code).toBe(1)
+    expect(stderr).toContain('cloudflare:')
+  })
+})
+
+test('the Worker builds from the package and serves', async () => {
+  const config = join(installed.folder, 'wrangler.toml')
+  await writeFile(config, 'name = "mine"\nmain = "worker.ts"\ncompatibility_date = "2026-11-01"\n')
+  const workers = await startWorkers([workerOf('mine', await buildWorker(config), secretsOf(shared.bridge))])
+  onTestFinished(workers.stop)
+  expect(await (await workers.fetch('mine', '/healthz')).json()).toEqual({ status: 'ok' })
+})
+
+test('the client is small and stands alone', async () => {
+  const source = await readFile(join(installed.folder, 'node_modules/echomq-edge/dist/client.js'), 'utf8')
+  expect(source).not.toMatch(/^import|\bimport\(|\brequire\(/m)
+
+  const { code } = await minify('client.js', source, { module: true })
+  expect(gzipSync(code, { level: 9 }).length).toBeLessThanOrEqual(MAX_CLIENT_BYTES)
+})
