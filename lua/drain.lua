@@ -15,9 +15,11 @@ local function chunked(command, key, values)
 end
 -- end: chunked
 local ids = redis.call('ZRANGE', KEYS[1], 0, limit - 1)
-local rows = {}
-for i, id in ipairs(ids) do rows[i] = prefix .. id end
-if #rows > 0 then redis.call('DEL', unpack(rows)) end
+for first = 1, #ids, 1000 do
+  local rows = {}
+  for i = first, math.min(first + 999, #ids) do rows[#rows + 1] = prefix .. ids[i] end
+  redis.call('DEL', unpack(rows))
+end
 chunked('ZREM', KEYS[1], ids)
 chunked('ZREM', KEYS[2], ids)
 return {#ids, redis.call('ZCARD', KEYS[1]) > 0 and 1 or 0}

@@ -27,9 +27,9 @@ export const SCRIPTS = {
   },
   drain: {
     name: 'drain',
-    sha1: 'd7e64506a06c993d8d6a33b5de147ad5dac120ce',
+    sha1: 'f374521bed43cdeda746418554b6d3d4ea67a56b',
     repeatable: true,
-    source: "-- drain: deletes jobs of one set, oldest first, a bounded number.\n-- MOVE: pending | scheduled | dead -> none\n-- KEYS: emq:{q}:<set> emq:{q}:start-by\n-- ARGV: jobPrefix, limit (jobs)\n-- REPLIES: {removed, 1 when there is more}\n-- REPEATABLE: yes, it deletes what is there\n-- COST: 2 commands (ZRANGE, ZCARD) and 3 for each thousand jobs (DEL, ZREM, ZREM)\nlocal prefix, limit = ARGV[1], tonumber(ARGV[2])\n-- block: chunked\n-- Lua hands a call a few thousand values at the most.\nlocal function chunked(command, key, values)\n  for first = 1, #values, 1000 do\n    redis.call(command, key, unpack(values, first, math.min(first + 999, #values)))\n  end\nend\n-- end: chunked\nlocal ids = redis.call('ZRANGE', KEYS[1], 0, limit - 1)\nlocal rows = {}\nfor i, id in ipairs(ids) do rows[i] = prefix .. id end\nif #rows > 0 then redis.call('DEL', unpack(rows)) end\nchunked('ZREM', KEYS[1], ids)\nchunked('ZREM', KEYS[2], ids)\nreturn {#ids, redis.call('ZCARD', KEYS[1]) > 0 and 1 or 0}\n",
+    source: "-- drain: deletes jobs of one set, oldest first, a bounded number.\n-- MOVE: pending | scheduled | dead -> none\n-- KEYS: emq:{q}:<set> emq:{q}:start-by\n-- ARGV: jobPrefix, limit (jobs)\n-- REPLIES: {removed, 1 when there is more}\n-- REPEATABLE: yes, it deletes what is there\n-- COST: 2 commands (ZRANGE, ZCARD) and 3 for each thousand jobs (DEL, ZREM, ZREM)\nlocal prefix, limit = ARGV[1], tonumber(ARGV[2])\n-- block: chunked\n-- Lua hands a call a few thousand values at the most.\nlocal function chunked(command, key, values)\n  for first = 1, #values, 1000 do\n    redis.call(command, key, unpack(values, first, math.min(first + 999, #values)))\n  end\nend\n-- end: chunked\nlocal ids = redis.call('ZRANGE', KEYS[1], 0, limit - 1)\nfor first = 1, #ids, 1000 do\n  local rows = {}\n  for i = first, math.min(first + 999, #ids) do rows[#rows + 1] = prefix .. ids[i] end\n  redis.call('DEL', unpack(rows))\nend\nchunked('ZREM', KEYS[1], ids)\nchunked('ZREM', KEYS[2], ids)\nreturn {#ids, redis.call('ZCARD', KEYS[1]) > 0 and 1 or 0}\n",
   },
   enqueue: {
     name: 'enqueue',

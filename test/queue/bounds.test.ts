@@ -1,0 +1,273 @@
+/**
+ * Backlogs: ten thousand jobs through every mass operation in steps that are bounded, a hundred thousand that are due,
+ * and the same scripts told to move more than anybody should at once.
+ */
+import { beforeEach, describe, expect, test } from 'vitest'
+import { maintain } from '../../src/maintenance/maintenance.ts'
+import { createDatabase, type Queue } from '../../src/queue/database.ts'
+import { freshQueue } from '../support/api.ts'
+import { census } from '../support/census.ts'
+import { bareRedis } from './support/bare.ts'
+import { type Hand, handOn } from './support/hand.ts'
+
+const redis = bareRedis()
+
+const MANY = 10_000
+const STEP = 1_000
+
+/** Puts jobs straight into a set, as moves would have put them there. */
+const SEED = `
+local fields = {'attempts', ARGV[4], 'payload', 'p'}
+for i = ARGV[7] + 1, ARGV[7] + ARGV[2] do
+  local id = string.format('JOB%011d', i)
+  redis.call('HSET', KEYS[1] .. id, 'state', ARGV[1], unpack(fields))
+  if ARGV[5] ~= '' then redis.call('HSET', KEYS[1] .. id, ARGV[5], ARGV[6]) end
+  redis.call('ZADD', KEYS[2], ARGV[3], id)
+  if ARGV[5] == 'start_by' then redis.call('ZADD', KEYS[3], ARGV[6], id) end
+end
+`
+
+let hand: Hand
+let queue: Queue
+beforeEach(async () => {
+  await redis.port.send([['FLUSHALL']])
+  hand = handOn(redis.port, freshQueue())
+  queue = createDatabase(redis.port, { wireAccept: [], wireClaim: undefined }).queue(hand.queue)
+})
+
+type Seed = {
+  state: 'pending' | 'active' | 'scheduled' | 'dead'
+  count?: number
+  attempts?: number
+  /** The number of the first id, less one. */
+  after?: number
+}
+
+async function seed(
+  { state, count = MANY, attempts = 1, after = 0 }: Seed,
+  field = '',
+  value: string | number = '',
+) {
+  const { keys } = hand
+  const set = { pending: keys.pending, active: keys.active, scheduled: keys.schedule, dead: keys.dead }[state]
+  const score = state === 'active' || state === 'scheduled' ? 1 : 0
+  const args = [state, count, score, attempts, field, value, after]
+  await redis.port.send([['EVAL', SEED, 3, keys.jobPrefix, set, keys.startBy, ...args]])
+}
+
+const counts = async () => (await queue.stats()).counts
+
+async function clean(): Promise<void> {
+  expect(await census(redis.port, hand.queue)).toEqual([])
+}
+
+/** Repeats a step until it says that there is no more; answers how many it moved each time. */
+async function steps(step: () => Promise<{ moved: number; more: boolean }>): Promise<number[]> {
+  const moved: number[] = []
+  for (;;) {
+    const result = await step()
+    moved.push(result.moved)
+    if (!result.more) return moved
+    expect(moved.length).toBeLessThan(100)
+  }
+}
+
+const ALL_IN_STEPS = Array(MANY / STEP).fill(STEP)
+
+describe('ten thousand', () => {
+  test('due jobs are promoted a thousand at a time', async () => {
+    await seed({ state: 'scheduled' })
+    const moved = await steps(async () => {
+      const { promoted, more } = await queue.promote(STEP)
+      return { moved: promoted, more }
+    })
+    expect(moved).toEqual(ALL_IN_STEPS)
+    expect(await counts()).toMatchObject({ pending: MANY, scheduled: 0 })
+    await clean()
+  })
+
+  test.each([
+    ['first', 'pending', {}],
+    ['further', 'scheduled', { lapses: 1 }],
+    ['last', 'dead', { max_attempts: 1 }],
+  ] as const)(
+    'lapsed leases are reaped a thousand at a time, each the %s of its job',
+    async (_, state, fields) => {
+      await hand.send('HSET', hand.keys.meta, 'backoffBaseMs', 600_000)
+      const [[field, value] = ['', '']] = Object.entries(fields)
+      await seed({ state: 'active' }, field, value)
+      const moved = await steps(async () => {
+        const { reaped, more } = await queue.reap(STEP)
+        return { moved: reaped, more }
+      })
+      expect(moved).toEqual(ALL_IN_STEPS)
+      expect(await counts()).toMatchObject({ [state]: MANY, active: 0 })
+      await clean()
+    },
+  )
+
+  test('dead jobs are redriven a thousand at a time', async () => {
+    await seed({ state: 'dead' })
+    let cursor: string | undefined
+    const moved = await steps(async () => {
+      const result = await queue.redriveMany({ limit: STEP, cursor })
+      cursor = result.cursor
+      return { moved: result.redriven, more: result.more }
+    })
+    expect(moved).toEqual(ALL_IN_STEPS)
+    expect(await counts()).toMatchObject({ pending: MANY, dead: 0 })
+    await clean()
+  })
+
+  test('dead jobs are searched for an error in bounded steps, each of which says where to go on', async () => {
+    await seed({ state: 'dead' }, 'last_error', 'nothing to see')
+    await hand.send('HSET', `${hand.keys.jobPrefix}JOB00000009500`, 'last_error', 'it was the needle, 100%')
+    let cursor: string | undefined
+    const moved = await steps(async () => {
+      const result = await queue.redriveMany({ limit: STEP, cursor, errorContains: 'needle, 100%' })
+      cursor = result.cursor
+      return { moved: result.redriven, more: result.more }
+    })
+    expect(moved).toEqual(ALL_IN_STEPS.map((_, nth) => (nth === 9 ? 1 : 0)))
+    expect(await queue.browse(5)).toEqual(['JOB00000009500'])
+    await clean()
+  })
+
+  test.each(['pending', 'scheduled', 'dead'] as const)(
+    '%s jobs are drained a thousand at a time, and nothing of them remains',
+    async (state) => {
+      await seed({ state }, 'start_by', 9_000_000_000_000)
+      const moved = await steps(async () => {
+        const { removed, more } = await queue.drain(state, STEP)
+        return { moved: removed, more }
+      })
+      expect(moved).toEqual(ALL_IN_STEPS)
+      expect(await hand.send('DBSIZE')).toBe(0)
+    },
+  )
+
+  test('due, lapsed and expiring jobs are swept a thousand of each at a time', async () => {
+    await seed({ state: 'scheduled', attempts: 0 }, 'start_by', 9_000_000_000_000)
+    const half = handOn(redis.port, hand.queue)
+    const [due] = [await half.sweep(STEP)]
+    expect((due as number[]).slice(1, 6)).toEqual([STEP, 0, 0, 0, 1])
+    await steps(async () => {
+      const reply = (await half.sweep(STEP)) as number[]
+      return { moved: reply[1] ?? 0, more: reply[5] === 1 }
+    })
+    expect(await counts()).toMatchObject({ pending: MANY })
+
+    await redis.port.send([['FLUSHALL']])
+    await seed({ state: 'pending', attempts: 0 }, 'start_by', 5)
+    const expired = await steps(async () => {
+      const reply = (await half.sweep(STEP)) as number[]
+      return { moved: reply[3] ?? 0, more: reply[5] === 1 }
+    })
+    expect(expired).toEqual(ALL_IN_STEPS)
+    expect(await counts()).toMatchObject({ pending: 0, dead: MANY })
+    await clean()
+  })
+
+  test.each([
+    ['scheduled', 'promoted'],
+    ['active', 'reaped'],
+  ] as const)('%s jobs are brought in by one run of the maintenance', async (state, count) => {
+    await seed({ state })
+    const database = createDatabase(redis.port, { wireAccept: [], wireClaim: undefined })
+    const report = await maintain(database, { always: [hand.queue] })
+    expect(report).toMatchObject({ queues: 1, [count]: MANY, remaining: [], failures: [] })
+    expect(await counts()).toMatchObject({ pending: MANY })
+    await clean()
+  })
+
+  test('due or lapsed jobs hold no batch claim up: it brings in a hundred and gives them', async () => {
+    await seed({ state: 'scheduled' })
+    expect((await queue.claim({ limit: 100 })).jobs).toHaveLength(100)
+    expect(await counts()).toEqual({ pending: 0, active: 100, scheduled: MANY - 100, dead: 0 })
+    await redis.port.send([['FLUSHALL']])
+    await seed({ state: 'active' })
+    expect((await queue.claim({ limit: 100 })).jobs).toHaveLength(100)
+    expect(await counts()).toEqual({ pending: 0, active: MANY, scheduled: 0, dead: 0 })
+    await clean()
+  })
+})
+
+describe('the largest batch', () => {
+  test('is enqueued, claimed and settled, every action of it', async () => {
+    const jobs = Array.from({ length: 1000 }, (_, nth) => ({
+      ...{ payload: String(nth), idempotencyKey: `k${nth}`, startBy: 9_000_000_000_000, maxAttempts: 3 },
+      ...(nth % 2 === 0 ? {} : { delayMs: 1 }),
+    }))
+    const results = await queue.enqueueMany(jobs)
+    expect(results.filter((result) => 'status' in result)).toHaveLength(1000)
+    const claimed = []
+    while (claimed.length < 1000) claimed.push(...(await queue.claim({ limit: 100 })).jobs)
+    const actions = ['complete', 'retry', 'fail', 'release', 'extend'] as const
+    const { results: settled } = await queue.settle(
+      claimed.map(({ id, token }, nth) => ({
+        ...{ id, token, leaseMs: 60_000, delayMs: 60_000, error: 'e'.repeat(2048) },
+        action: actions[nth % 5] ?? 'complete',
+      })),
+    )
+    expect(settled.filter((result) => 'status' in result)).toHaveLength(1000)
+    expect(await counts()).toEqual({ pending: 0, active: 200, scheduled: 400, dead: 200 })
+    await clean()
+  })
+})
+
+describe('a script that is told to move all at once', () => {
+  test('does so: a raw client may know no better, and no limit of the language is in its way', async () => {
+    const all = 1_000_000
+    await seed({ state: 'scheduled' })
+    expect(await hand.promote(all)).toBe(MANY)
+    expect(await hand.drain('pending', all)).toEqual([MANY, 0])
+    await seed({ state: 'active' })
+    expect(await hand.reap(all)).toBe(MANY)
+    expect(await hand.claimMany(MANY)).toHaveLength(2 + 4 * MANY)
+    expect(await hand.drain('schedule', all)).toEqual([0, 0])
+    await redis.port.send([['FLUSHALL']])
+    await seed({ state: 'dead' })
+    expect(await hand.redriveMany({ limit: all, scan: all })).toEqual([MANY, 'JOB00000010000', 0])
+    await seed({ state: 'scheduled' }, 'start_by', 5)
+    expect(((await hand.sweep(all)) as number[])[1]).toBe(MANY)
+  })
+
+  test('and is told nothing, moves nothing', async () => {
+    await seed({ state: 'scheduled', count: 5 })
+    await seed({ state: 'active', count: 5 })
+    for (const limit of [0, -1]) {
+      expect(await hand.promote(limit)).toBe(0)
+      expect(await hand.reap(limit)).toBe(0)
+    }
+    expect(await hand.promote('nonsense')).toHaveProperty('error')
+    expect(await counts()).toMatchObject({ scheduled: 5, active: 5 })
+  })
+})
+
+test('a hundred thousand due jobs: a promote takes its thousand and holds nobody up', async () => {
+  for (let after = 0; after < 100_000; after += MANY) await seed({ state: 'scheduled', after })
+  const time = async (run: () => Promise<unknown>): Promise<number> => {
+    const start = performance.now()
+    await run()
+    return performance.now() - start
+  }
+  const median = (times: number[]): string =>
+    (times.toSorted((a, b) => a - b)[Math.floor(times.length / 2)] ?? 0).toFixed(2)
+  const promotes: number[] = []
+  const claims: number[] = []
+  const beside: number[] = []
+  for (let i = 0; i < 10; i++) {
+    promotes.push(await time(() => queue.promote(STEP)))
+    claims.push(await time(() => hand.claim()))
+  }
+  for (let i = 0; i < 10; i++) {
+    const [, waited] = await Promise.all([queue.promote(STEP), time(() => hand.claim())])
+    beside.push(waited)
+  }
+  const whole = await time(() => hand.promote(1_000_000))
+  console.info(
+    `With 100,000 due (median of 10): promote of 1000 ${median(promotes)} ms, claim ${median(claims)} ms, ` +
+      `claim behind a promote ${median(beside)} ms; promote of the remaining 80,000 in one run ${whole.toFixed(0)} ms`,
+  )
+  expect(await counts()).toMatchObject({ pending: 100_000 - 20, active: 20, scheduled: 0 })
+})
