@@ -100,6 +100,7 @@ export const createEnqueue = <Input>(
     let open = drafts
     return transport.repeat(async () => {
       const results = await send(open, alone, signal)
+      let isFirst = true
       open = open.filter((draft, i) => {
         const { id = draft.id, status, error = { code: 'internal' } } = results[i] ?? {}
         const isItself = status === 'duplicate' && draft.minted && id === draft.id
@@ -107,9 +108,9 @@ export const createEnqueue = <Input>(
           draft.error = problemError('enqueue', error)
           draft.lostAnswer ||= mayHaveRun(draft.error)
         } else if (isItself && !draft.lostAnswer) {
-          // By an isolate that drew the same node. At the next attempt the millisecond is another.
           draft.error = new EchoMQError('internal', 'id is taken')
-          draft.id = mint()
+          draft.id = mint(isFirst)
+          isFirst = false
         } else {
           // What stands in its way is its own attempt whose answer was lost.
           draft.status = isItself ? (draft.scheduled ? 'scheduled' : 'enqueued') : status

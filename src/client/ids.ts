@@ -14,17 +14,26 @@ const DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 const NODES = 1024
 const MAX_SEQUENCE = 4095
 
-/** Answers a new job id, above every one it answered before. */
-export type Mint = () => string
+/**
+ * Answers a new job id, above every one it answered before.
+ *
+ * @param isTaken The last one was somebody else's, who mints on the same node: from now on it is another node.
+ */
+export type Mint = (isTaken?: boolean) => string
 
 /** A source of job ids: one for each isolate, or two of them would mint the same ids. */
-export const createMint = ({ epochMs, random }: Clock): Mint => {
+export const createMint = (clock: Clock): Mint => {
   let node: number | undefined
   let ms = 0
   let sequence = -1
-  return () => {
-    node ??= Math.floor(random() * NODES)
-    const clockMs = epochMs() - EPOCH_MS
+  return (isTaken) => {
+    node ??= Math.floor(clock.random() * NODES)
+    if (isTaken) {
+      node = (node + 1 + Math.floor(clock.random() * (NODES - 1))) % NODES
+      // The new node may be below the old one, so the rest of this millisecond is given up.
+      sequence = MAX_SEQUENCE
+    }
+    const clockMs = clock.epochMs() - EPOCH_MS
     if (clockMs > ms) {
       ms = clockMs
       sequence = 0

@@ -1,0 +1,420 @@
+/** Enqueueing: ids, repeats, collisions, many at once, and what is refused before anything is sent. */
+import { beforeEach, describe, expect, test, vi } from 'vitest'
+import * as z from 'zod'
+import { EchoMQ, EchoMQError, type EchoMQOptions, type StandardSchema } from '../../src/client/index.ts'
+import { clientOf, createFakeApi, type FakeApi } from './support/fake-api.ts'
+import { createFakeClock, type FakeClock } from './support/fake-clock.ts'
+
+const ID = /^JOB[0-9A-Za-z]{11}$/
+
+let clock: FakeClock
+let api: FakeApi
+
+beforeEach(() => {
+  clock = createFakeClock()
+  api = createFakeApi(clock)
+})
+
+const queue = (options: Partial<EchoMQOptions> = {}) =>
+  new EchoMQ({ ...clientOf(api, clock), ...options }).queue('q')
+
+/** Waits for something while time goes on. */
+async function inTime<T>(promise: Promise<T>): Promise<T> {
+  let isDone = false
+  const done = promise.finally(() => {
+    isDone = true
+  })
+  done.catch(() => {})
+  await clock.advanceUntil(() => isDone)
+  return done
+}
+
+const failure = (promise: Promise<unknown>): Promise<EchoMQError> =>
+  inTime(
+    promise.then(
+      () => expect.fail('it succeeded'),
+      (error) => error,
+    ),
+  )
+
+const bodies = () => api.to('/jobs').map(({ body }) => body)
+const duplicate = (id: string) => ({ status: 200, body: { id, status: 'duplicate' } })
+
+describe('one job', () => {
+  test('is one request, with an id that the client made', async () => {
+    const { id, status } = await queue().enqueue({ to: 'a' })
+    expect(id).toMatch(ID)
+    expect(status).toBe('enqueued')
+    expect(api.calls.map(({ method, path }) => `${method} ${path}`)).toEqual(['POST /v1/queues/q/jobs'])
+    expect(bodies()).toEqual([{ id, payload: { to: 'a' } }])
+  })
+
+  test('with a delay is scheduled', async () => {
+    expect((await queue().enqueue(1, { delayMs: 5 })).status).toBe('scheduled')
+  })
+
+  test('all options travel by the names of the API, instants as RFC 3339', async () => {
+    const runAt = new Date(Date.UTC(2030, 0, 1))
+    const options = {
+      runAt,
+      startBy: 1_900_000_000_000,
+      idempotencyKey: 'k',
+      idempotencyTtlMs: 1_000,
+      maxAttempts: 3,
+    }
+    const { id } = await queue().enqueue(null, options)
+    expect(bodies()).toEqual([{ ...options, id, payload: null, runAt: '2030-01-01T00:00:00.000Z' }])
+  })
+
+  test.each([[0], [''], [false], [[]], ['"quoted"\n\u2028'], [{ nested: { 'a"b': [1, null] } }]])(
+    'the payload %j travels as it is',
+    async (payload) => {
+      await queue().enqueue(payload)
+      expect(bodies()[0].payload).toEqual(payload)
+    },
+  )
+
+  test('is what it was when it was handed over, also in a repeat', async () => {
+    api.fail('/jobs', 'reset')
+    const payload = { n: 1 }
+    const done = queue().enqueue(payload)
+    await clock.settle()
+    payload.n = 2
+    await inTime(done)
+    expect(bodies().map((body) => body.payload)).toEqual([{ n: 1 }, { n: 1 }])
+  })
+
+  test.each([
+    ['undefined', undefined],
+    ['a function', () => 1],
+    ['a cycle', Object.assign([] as unknown[], { 0: null }).fill(null) && cycle()],
+    ['a bigint', 1n],
+  ])('%s is refused before anything is sent', async (_, payload) => {
+    const error = await failure(queue().enqueue(payload))
+    expect(error).toBeInstanceOf(EchoMQError)
+    expect(error).toMatchObject({ code: 'invalid', retryable: false })
+    expect(api.calls).toEqual([])
+  })
+
+  test('as text travels verbatim, and must be text', async () => {
+    const texts = new EchoMQ(clientOf(api, clock)).queue<string>('q', { as: 'text' })
+    await texts.enqueue('00123')
+    expect(bodies()[0]).toEqual({ id: expect.stringMatching(ID), text: '00123' })
+    // @ts-expect-error a number is no text
+    expect(await failure(texts.enqueue(123))).toMatchObject({ code: 'invalid' })
+    expect(api.calls).toHaveLength(1)
+  })
+})
+
+function cycle(): unknown {
+  const array: unknown[] = []
+  array.push(array)
+  return array
+}
+
+describe('a repeat', () => {
+  test.each([
+    'reset',
+    'lost',
+    { status: 503 },
+    { status: 500 },
+    { status: 429 },
+    { status: 200, body: '<html>' },
+  ] as const)('after %j bears the same id and makes one job', async (fault) => {
+    api.fail('/jobs', fault)
+    const result = await inTime(queue().enqueue(1))
+    expect(result).toEqual({ id: expect.stringMatching(ID), status: 'enqueued' })
+    expect(bodies().map(({ id }) => id)).toEqual([result.id, result.id])
+    expect([...api.jobs.keys()]).toEqual([result.id])
+  })
+
+  test('case 1: of a job that was carried out answers what a first send would have', async () => {
+    api.fail('/jobs', 'lost', 'lost')
+    expect((await inTime(queue().enqueue(1))).status).toBe('enqueued')
+    api.fail('/jobs', 'lost')
+    expect((await inTime(queue().enqueue(1, { delayMs: 60_000_000 }))).status).toBe('scheduled')
+    expect(api.jobs.size).toBe(2)
+  })
+
+  test('happens as often as retry says, and no more', async () => {
+    api.failAlways('/jobs', 'reset')
+    for (const [retry, sends] of [
+      [undefined, 4],
+      [1, 2],
+      [0, 1],
+    ] as const) {
+      const before = api.calls.length
+      const error = await failure(queue({ retry }).enqueue(1))
+      expect(error).toMatchObject({ code: 'network', retryable: true })
+      expect(api.calls.length - before).toBe(sends)
+    }
+  })
+
+  test('waits with jitter, and as long as the server asks', async () => {
+    clock.chance = 0
+    api.fail('/jobs', { status: 503, headers: { 'retry-after': '7' } }, { status: 503 })
+    await inTime(queue().enqueue(1))
+    expect(api.to('/jobs').map(({ at }) => at)).toEqual([0, 7_000, 7_000])
+  })
+
+  test.each([400, 401, 403, 404, 413, 415, 422])('never happens after a %i of the API', async (status) => {
+    api.fail('/jobs', { status, body: { code: 'invalid', detail: 'no' } })
+    expect(await failure(queue().enqueue(1))).toMatchObject({ status, retryable: false })
+    expect(api.calls).toHaveLength(1)
+  })
+
+  test('ends when the caller aborts, with its reason', async () => {
+    api.failAlways('/jobs', 'silent')
+    const abort = new AbortController()
+    const reason = new Error('enough')
+    const done = failure(queue().enqueue(1, { signal: abort.signal }))
+    await clock.settle()
+    abort.abort(reason)
+    expect(await done).toBe(reason)
+    expect(api.calls).toHaveLength(1)
+    expect(clock.timers).toBe(0)
+  })
+})
+
+describe('duplicates', () => {
+  test('case 13: a minted id that is taken at its first send is minted again, and no job is lost', async () => {
+    const standing = clock.epochMs()
+    const ids = new Set<string>()
+    // Two isolates that drew one node, at one time that stands still: left alone, all their ids are the same.
+    for (let isolate = 0; isolate < 2; isolate++) {
+      const emails = queue({ clock: { ...clock, epochMs: () => standing } })
+      for (let n = 0; n < 100; n++) ids.add((await inTime(emails.enqueue(n))).id)
+    }
+    expect(ids.size).toBe(200)
+    expect(api.jobs.size).toBe(200)
+    expect([...api.jobs.values()].map(({ payload }) => payload).sort()).toEqual(
+      [...Array(100).keys()].flatMap((n) => [n, n]).sort(),
+    )
+  })
+
+  test('an id that is taken again and again is an error, not a lost job', async () => {
+    const fetch: EchoMQOptions['fetch'] = async (_, init) => {
+      const { id } = JSON.parse(String(init.body))
+      return Response.json({ id, status: 'duplicate' })
+    }
+    expect(await failure(queue({ fetch }).enqueue(1))).toMatchObject({ code: 'internal' })
+  })
+
+  test('of an explicit id are told, at the first send and in a repeat', async () => {
+    const id = 'JOB0KHTOWnGLuC'
+    await queue().enqueue(1, { id })
+    expect(await queue().enqueue(2, { id })).toEqual({ id, status: 'duplicate' })
+    api.fail('/jobs', 'reset')
+    expect(await inTime(queue().enqueue(3, { id }))).toEqual({ id, status: 'duplicate' })
+    expect(api.jobs.get(id)?.payload).toBe(1)
+  })
+
+  test('of an idempotency key are told, with the id of the first job', async () => {
+    const emails = queue()
+    const { id } = await emails.enqueue(1, { idempotencyKey: 'k' })
+    expect(await emails.enqueue(2, { idempotencyKey: 'k' })).toEqual({ id, status: 'duplicate' })
+    api.fail('/jobs', 'reset')
+    expect(await inTime(emails.enqueue(3, { idempotencyKey: 'k' }))).toEqual({ id, status: 'duplicate' })
+    expect(api.jobs.size).toBe(1)
+  })
+
+  test('of a key whose own first send was lost are none', async () => {
+    api.fail('/jobs', 'lost')
+    const { status } = await inTime(queue().enqueue(1, { idempotencyKey: 'k' }))
+    expect(status).toBe('enqueued')
+    expect(api.jobs.size).toBe(1)
+  })
+
+  test('after a 429, which carried nothing out, are collisions', async () => {
+    let sends = 0
+    const fetch: EchoMQOptions['fetch'] = async (url, init) => {
+      sends++
+      if (sends === 1) return new Response(null, { status: 429 })
+      const { id } = JSON.parse(String(init.body))
+      return sends === 2 ? Response.json(duplicate(id).body) : api.fetch(url, init)
+    }
+    const { id } = await inTime(queue({ fetch }).enqueue('kept'))
+    expect(api.jobs.get(id)?.payload).toBe('kept')
+  })
+})
+
+describe('many jobs', () => {
+  const items = (count: number) => Array.from({ length: count }, (_, n) => ({ payload: n }))
+
+  test('are one request, answered in their order, with rising ids', async () => {
+    const results = await queue().enqueueMany([
+      { payload: 'a' },
+      { payload: 'b', delayMs: 5 },
+      { payload: 'c' },
+    ])
+    expect(results.map((result) => 'status' in result && result.status)).toEqual([
+      'enqueued',
+      'scheduled',
+      'enqueued',
+    ])
+    expect(bodies()[0].jobs.map(({ payload }: { payload: unknown }) => payload)).toEqual(['a', 'b', 'c'])
+    const ids = results.map(({ id }) => id)
+    expect(ids.toSorted()).toEqual(ids)
+  })
+
+  test('none are no request', async () => {
+    expect(await queue().enqueueMany([])).toEqual([])
+    expect(api.calls).toEqual([])
+  })
+
+  test('one of many is sent as many, and answers for itself', async () => {
+    expect(await queue().enqueueMany([{ payload: 1 }])).toEqual([
+      { id: expect.stringMatching(ID), status: 'enqueued' },
+    ])
+    expect(bodies()[0]).toHaveProperty('jobs')
+  })
+
+  test('case 12: thousands in one millisecond go by the thousand, each with an id of its own', async () => {
+    const results = await queue().enqueueMany(items(5_000))
+    expect(bodies().map(({ jobs }) => jobs.length)).toEqual([1000, 1000, 1000, 1000, 1000])
+    expect(new Set(results.map(({ id }) => id)).size).toBe(5_000)
+    expect(results.map(({ id }) => api.jobs.get(id)?.payload)).toEqual([...Array(5_000).keys()])
+  })
+
+  test('large ones are spread over requests below the limit of bytes', async () => {
+    const sizes: number[] = []
+    const fetch: EchoMQOptions['fetch'] = async (url, init) => {
+      sizes.push(new TextEncoder().encode(String(init.body)).length)
+      return api.fetch(url, init)
+    }
+    const text = '\u20ac'.repeat(80_000)
+    const results = await queue({ fetch }).enqueueMany(Array.from({ length: 30 }, () => ({ payload: text })))
+    expect(results).toHaveLength(30)
+    expect(api.jobs.size).toBe(30)
+    expect(sizes.length).toBeGreaterThan(1)
+    expect(Math.max(...sizes)).toBeLessThan(5 * 1024 * 1024)
+  })
+
+  test('a repeat after a lost answer makes no second jobs', async () => {
+    api.fail('/jobs', 'lost')
+    const results = await inTime(queue().enqueueMany([{ payload: 1 }, { payload: 2, delayMs: 600_000 }]))
+    expect(results.map((result) => 'status' in result && result.status)).toEqual(['enqueued', 'scheduled'])
+    expect(api.jobs.size).toBe(2)
+  })
+
+  test('an item that collides is minted again, the others are not sent twice', async () => {
+    let sends = 0
+    const fetch: EchoMQOptions['fetch'] = async (url, init) => {
+      const answer = await api.fetch(url, init)
+      if (++sends > 1) return answer
+      const { results } = (await answer.json()) as { results: { id: string }[] }
+      const second = results[1]?.id ?? ''
+      ;(api.jobs as Map<string, unknown>).delete(second)
+      results[1] = { id: second, status: 'duplicate' } as { id: string }
+      return Response.json({ results })
+    }
+    const results = await inTime(queue({ fetch }).enqueueMany(items(3)))
+    expect(bodies().map(({ jobs }) => jobs.length)).toEqual([3, 1])
+    expect(results.map(({ id }) => api.jobs.get(id)?.payload)).toEqual([0, 1, 2])
+  })
+
+  test('a bad one has its own error and stops no other', async () => {
+    const detail = 'The job is malformed.'
+    const fetch: EchoMQOptions['fetch'] = async (_, init) => {
+      const { jobs } = JSON.parse(String(init.body)) as { jobs: { id: string }[] }
+      const results = jobs.map(({ id }, n) =>
+        n === 1 ? { error: { code: 'invalid', detail } } : { id, status: 'enqueued' },
+      )
+      return Response.json({ results })
+    }
+    const results = await queue({ fetch }).enqueueMany([...items(2), { payload: undefined }, { payload: 3 }])
+    expect(results.map((result) => ('error' in result ? result.error.code : result.status))).toEqual([
+      'enqueued',
+      'invalid',
+      'invalid',
+      'enqueued',
+    ])
+    expect(results[1]).toMatchObject({ id: expect.stringMatching(ID), error: { code: 'invalid' } })
+  })
+
+  test('one that a limit refuses is tried again with its own id', async () => {
+    let sends = 0
+    const fetch: EchoMQOptions['fetch'] = async (url, init) => {
+      if (++sends > 1) return api.fetch(url, init)
+      const { jobs } = JSON.parse(String(init.body)) as { jobs: { id: string }[] }
+      return Response.json({ results: jobs.map(() => ({ error: { code: 'overloaded', detail: '' } })) })
+    }
+    const results = await inTime(queue({ fetch }).enqueueMany(items(2)))
+    expect(results.map((result) => 'status' in result && result.status)).toEqual(['enqueued', 'enqueued'])
+  })
+
+  test('a request that fails when nothing is in yet throws', async () => {
+    api.failAlways('/jobs', { status: 401 })
+    expect(await failure(queue().enqueueMany(items(2_000)))).toMatchObject({ code: 'unauthorized' })
+    expect(api.calls).toHaveLength(1)
+  })
+
+  test('a request that fails later leaves an error with each of its jobs and those behind, to be sent again', async () => {
+    let sends = 0
+    const fetch: EchoMQOptions['fetch'] = async (url, init) =>
+      ++sends === 2 ? new Response(null, { status: 403 }) : api.fetch(url, init)
+    const results = await inTime(queue({ fetch }).enqueueMany(items(3_000)))
+    const errors = results.filter((result) => 'error' in result)
+    expect(errors).toHaveLength(2_000)
+    expect(results.slice(0, 1_000).every((result) => 'status' in result)).toBe(true)
+    expect(errors[0]).toMatchObject({ id: expect.stringMatching(ID), error: { code: 'forbidden' } })
+    expect(sends).toBe(2)
+  })
+})
+
+describe('a schema', () => {
+  const schema = z.object({ to: z.email(), tries: z.coerce.number().default(1) })
+  const emails = () => new EchoMQ(clientOf(api, clock)).queue('q', { schema })
+
+  test('lets through what fits, as it is', async () => {
+    await emails().enqueue({ to: 'a@example.com' })
+    expect(bodies()[0].payload).toEqual({ to: 'a@example.com' })
+  })
+
+  test('refuses what does not fit before anything is sent, naming the places and not the values', async () => {
+    const secret = 'SECRET-1'
+    const error = await failure(emails().enqueue({ to: secret, tries: 'many' }))
+    expect(error).toBeInstanceOf(EchoMQError)
+    expect(error).toMatchObject({ code: 'invalid', errors: [{ path: 'to' }, { path: 'tries' }] })
+    expect(error.message).toBe('bad payload: to,tries')
+    expect(api.calls).toEqual([])
+  })
+
+  test('refuses one of many, and the others go', async () => {
+    const results = await emails().enqueueMany([
+      { payload: { to: 'x' } },
+      { payload: { to: 'a@example.com' } },
+    ])
+    expect(results).toMatchObject([{ error: { code: 'invalid' } }, { status: 'enqueued' }])
+    expect(bodies()[0].jobs).toHaveLength(1)
+  })
+
+  test('may take its time, and paths may be objects', async () => {
+    const slow: StandardSchema<number> = {
+      '~standard': {
+        version: 1,
+        vendor: 'test',
+        validate: async (value) => {
+          await new Promise((resolve) => setImmediate(resolve))
+          return value === 1 ? { value: 1 } : { issues: [{ message: 'no', path: ['list', { key: 0 }] }] }
+        },
+      },
+    }
+    const numbers = new EchoMQ(clientOf(api, clock)).queue('q', { schema: slow })
+    expect((await numbers.enqueue(1)).status).toBe('enqueued')
+    expect(await failure(numbers.enqueue(2))).toMatchObject({ errors: [{ path: 'list.0', message: 'no' }] })
+  })
+
+  test('of its own accord keeps the order of ids, however long each check takes', async () => {
+    const validate = vi.fn(async (value: unknown) => {
+      for (let turns = value === 0 ? 5 : 0; turns > 0; turns--)
+        await new Promise((resolve) => setImmediate(resolve))
+      return { value }
+    })
+    const slow: StandardSchema = { '~standard': { version: 1, vendor: 'test', validate } }
+    const results = await new EchoMQ(clientOf(api, clock))
+      .queue('q', { schema: slow })
+      .enqueueMany([{ payload: 0 }, { payload: 1 }])
+    expect((results[0]?.id ?? '') < (results[1]?.id ?? '')).toBe(true)
+  })
+})

@@ -1,0 +1,313 @@
+/** Requests and answers: what is sent, what counts as an answer, what an error tells, and that each attempt ends. */
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { EchoMQ, EchoMQError, type EchoMQOptions } from '../../src/client/index.ts'
+import { createFakeClock, type FakeClock } from './support/fake-clock.ts'
+
+let clock: FakeClock
+let sent: { url: string; init: RequestInit }[]
+let answer: () => Response | Promise<Response>
+const unhandled = vi.fn()
+process.on('unhandledRejection', unhandled)
+
+beforeEach(() => {
+  clock = createFakeClock()
+  sent = []
+  answer = () => Response.json({ counts: {} })
+})
+
+afterEach(async () => {
+  await clock.settle()
+  expect(unhandled).not.toHaveBeenCalled()
+})
+
+const client = (options: Partial<EchoMQOptions> = {}) =>
+  new EchoMQ({
+    url: 'https://queue.example.com',
+    token: 'SECRET-TOKEN',
+    retry: 0,
+    clock,
+    fetch: async (url, init) => {
+      sent.push({ url, init })
+      return answer()
+    },
+    ...options,
+  })
+
+const stats = (options?: Partial<EchoMQOptions>) => client(options).queue('emails').stats()
+
+const failure = async (promise: Promise<unknown>): Promise<EchoMQError> => {
+  const error: unknown = await promise.then(
+    () => expect.fail('it succeeded'),
+    (reason) => reason,
+  )
+  return error as EchoMQError
+}
+
+describe('what is sent', () => {
+  test('the token, JSON, no redirects followed', async () => {
+    await stats()
+    expect(sent[0]?.url).toBe('https://queue.example.com/v1/queues/emails')
+    expect(sent[0]?.init).toMatchObject({ method: 'GET', redirect: 'manual', body: null })
+    expect(new Headers(sent[0]?.init.headers).get('authorization')).toBe('Bearer SECRET-TOKEN')
+    answer = () => Response.json({ paused: true })
+    await client().queue('emails').pause()
+    expect(sent[1]).toMatchObject({
+      url: 'https://queue.example.com/v1/queues/emails/pause',
+      init: { method: 'POST', body: '{}' },
+    })
+    expect(new Headers(sent[1]?.init.headers).get('content-type')).toBe('application/json')
+  })
+
+  test.each([
+    ['https://q.example.com/', 'https://q.example.com/v1/queues/emails'],
+    ['https://q.example.com/base//', 'https://q.example.com/base/v1/queues/emails'],
+    ['http://127.0.0.1:8787', 'http://127.0.0.1:8787/v1/queues/emails'],
+  ])('to %s as %s', async (url, whole) => {
+    await stats({ url })
+    expect(sent[0]?.url).toBe(whole)
+  })
+
+  test.each([
+    '',
+    'queue.example.com',
+    'ftp://q',
+    'https://',
+    ' https://q',
+    'https://q ',
+    'https://user:pw@q',
+    'https://q?a=1',
+    'https://q#a',
+  ])('the address %j is refused when the client is made', (url) => {
+    expect(() => client({ url })).toThrow(
+      expect.objectContaining({ name: 'EchoMQError', code: 'misconfigured' }),
+    )
+  })
+
+  test.each(['', ' ', 'a b', 'a\n', 'ä'])(
+    'the token %j is refused when the client is made, unquoted',
+    (token) => {
+      const make = () => client({ token: `SECRET${token}` && token })
+      expect(make).toThrow(expect.objectContaining({ code: 'misconfigured', message: 'bad url or token' }))
+    },
+  )
+
+  test('what is missing is refused too', () => {
+    // @ts-expect-error url and token are needed
+    expect(() => new EchoMQ({})).toThrow(EchoMQError)
+  })
+
+  test('a user agent where one can be set', async () => {
+    await stats()
+    await stats({ userAgent: 'mailer/1' })
+    vi.stubGlobal('document', {})
+    await stats({ userAgent: 'mailer/1' })
+    vi.unstubAllGlobals()
+    expect(sent.map(({ init }) => new Headers(init.headers).get('user-agent'))).toEqual([
+      null,
+      'mailer/1',
+      null,
+    ])
+  })
+
+  test("by the platform's fetch, called as a method of the global object", async () => {
+    const receivers: unknown[] = []
+    vi.stubGlobal('fetch', function (this: unknown) {
+      receivers.push(this)
+      return Promise.resolve(Response.json({ counts: {} }))
+    })
+    await new EchoMQ({ url: 'https://q', token: 't' }).queue('emails').stats()
+    vi.unstubAllGlobals()
+    expect(receivers).toEqual([globalThis])
+  })
+
+  test.each(['a}b', '{a}', 'a:b', '*', 'q ', '', 'emq', '..', 'q\n', 'q'.repeat(129), 'ä'])(
+    'the queue name %j is refused',
+    (name) => {
+      expect(() => client().queue(name)).toThrow(expect.objectContaining({ code: 'invalid' }))
+    },
+  )
+
+  test.each([
+    '',
+    '..',
+    '../x',
+    'JOB0Dq5JVGd5n',
+    'JOB0Dq5JVGd5nZZ',
+    'job0Dq5JVGd5nZ',
+    'JOB0Dq5JVGd5n:',
+    'JOB0Dq5JVGd5nZ\n',
+    'JOB0Dq5JVGd5nZ/x',
+  ])('case 14: the id %j is refused before anything is sent', async (id) => {
+    const queue = client().queue('emails')
+    const job = { id, token: 1 }
+    for (const verb of [
+      () => queue.complete(job),
+      () => queue.retry(job),
+      () => queue.job(id),
+      () => queue.redrive(id),
+    ]) {
+      expect(await failure(Promise.resolve().then<unknown>(verb))).toMatchObject({ code: 'invalid' })
+    }
+    expect(sent).toEqual([])
+  })
+})
+
+describe('what counts as an answer', () => {
+  const problem = (status: number, code: string, more: object = {}) =>
+    Response.json(
+      { type: '/docs#x', title: 'T', status, detail: 'What happened.', code, requestId: 'req-1', ...more },
+      { status },
+    )
+
+  test.each([
+    [400, 'invalid', false],
+    [401, 'unauthorized', false],
+    [403, 'forbidden', false],
+    [404, 'not_found', false],
+    [409, 'stale', false],
+    [409, 'wrong_state', false],
+    [409, 'locked', false],
+    [410, 'gone', false],
+    [413, 'too_large', false],
+    [415, 'unsupported_media_type', false],
+    [422, 'wrong_kind', false],
+    [429, 'overloaded', true],
+    [500, 'internal', true],
+    [503, 'upstream', true],
+    [503, 'misconfigured', false],
+    [503, 'wire_version', false],
+  ])('a problem: %i %s, retryable: %s', async (status, code, retryable) => {
+    answer = () => problem(status, code)
+    const error = await failure(stats())
+    expect(error).toBeInstanceOf(EchoMQError)
+    expect(error).toMatchObject({ name: 'EchoMQError', code, status, retryable, requestId: 'req-1' })
+    expect(error.message).toBe(`/v1/queues/emails: ${code} What happened.`)
+  })
+
+  test("a problem's particulars", async () => {
+    const errors = [{ path: 'delayMs', message: 'must be a whole number' }]
+    answer = () => problem(400, 'invalid', { errors })
+    expect((await failure(stats())).errors).toEqual(errors)
+    answer = () => problem(409, 'stale', { reason: 'lapsed' })
+    expect(await failure(stats())).toMatchObject({
+      reason: 'lapsed',
+      message: expect.stringContaining('stale (lapsed)'),
+    })
+    answer = () => problem(409, 'wrong_state', { state: 'active' })
+    expect((await failure(stats())).state).toBe('active')
+  })
+
+  test.each([
+    [200, '<html>', 'network', true],
+    [200, '{}', 'network', true],
+    [200, '[]', 'network', true],
+    [200, 'null', 'network', true],
+    [200, '', 'network', true],
+    [302, '', 'network', true],
+    [404, '<html>', 'network', true],
+    [409, '{"code":7}', 'network', true],
+    [410, 'Gone', 'network', true],
+    [401, '', 'unauthorized', false],
+    [403, '<html>', 'forbidden', false],
+    [429, 'slow down', 'overloaded', true],
+    [502, '<html>SECRET</html>', 'upstream', true],
+    [500, '{"error":"SECRET"}', 'upstream', true],
+  ])('%i %j is not one: %s', async (status, body, code, retryable) => {
+    answer = () => new Response(body, { status })
+    const error = await failure(stats())
+    expect(error).toMatchObject({ code, status, retryable })
+    expect(error.message).not.toContain('SECRET')
+  })
+
+  test('a connection that breaks in the middle of an answer is none', async () => {
+    answer = () =>
+      new Response(new ReadableStream({ start: (stream) => stream.error(new TypeError('reset')) }))
+    expect(await failure(stats())).toMatchObject({ code: 'network', retryable: true })
+  })
+
+  test('a fetch that fails: the cause is kept', async () => {
+    const cause = new TypeError('fetch failed')
+    answer = () => Promise.reject(cause)
+    const error = await failure(stats())
+    expect(error).toMatchObject({ code: 'network', retryable: true, cause })
+    expect(error.status).toBeUndefined()
+  })
+
+  test('a fetch that throws at once is no different', async () => {
+    answer = () => {
+      throw new TypeError('bad')
+    }
+    expect((await failure(stats())).code).toBe('network')
+  })
+})
+
+describe('every attempt ends', () => {
+  test('by its timeout, also when fetch ignores its signal', async () => {
+    answer = () => new Promise(() => {})
+    const done = failure(stats({ timeoutMs: 1_000 }))
+    await clock.advance(1_000)
+    expect(await done).toMatchObject({ code: 'timeout', retryable: true })
+    expect(sent[0]?.init.signal?.aborted).toBe(true)
+    expect(clock.timers).toBe(0)
+  })
+
+  test('by its timeout, also in the middle of a body', async () => {
+    answer = () => new Response(new ReadableStream({}))
+    const done = failure(stats())
+    await clock.advance(9_999)
+    await clock.advance(1)
+    expect((await done).code).toBe('timeout')
+  })
+
+  test('after the wait of a claim and the timeout', async () => {
+    answer = () => new Promise(() => {})
+    const done = failure(client({ timeoutMs: 5_000 }).queue('q').claim({ waitMs: 20_000 }))
+    await clock.advance(24_999)
+    expect(sent[0]?.init.signal?.aborted).toBe(false)
+    await clock.advance(1)
+    expect((await done).code).toBe('timeout')
+  })
+
+  test("when the caller aborts, with the caller's reason, and leaves nothing behind", async () => {
+    answer = () => new Promise(() => {})
+    const abort = new AbortController()
+    const removed = vi.spyOn(abort.signal, 'removeEventListener')
+    const added = vi.spyOn(abort.signal, 'addEventListener')
+    const done = failure(client().queue('q').stats({ signal: abort.signal }))
+    await clock.settle()
+    abort.abort('enough')
+    expect(await done).toBe('enough')
+    expect(clock.timers).toBe(0)
+    expect(removed.mock.calls.length).toBe(added.mock.calls.length)
+  })
+
+  test('before it begins when the signal is aborted already', async () => {
+    const reason = new Error('over')
+    expect(
+      await failure(
+        client()
+          .queue('q')
+          .stats({ signal: AbortSignal.abort(reason) }),
+      ),
+    ).toBe(reason)
+    expect(sent).toEqual([])
+  })
+
+  test('and leaves no timer and no listener after an answer', async () => {
+    const { signal } = new AbortController()
+    const removed = vi.spyOn(signal, 'removeEventListener')
+    await client().queue('q').stats({ signal })
+    expect(clock.timers).toBe(0)
+    expect(removed).toHaveBeenCalled()
+  })
+})
+
+test('nothing shows the token: neither the client, nor a queue, nor an error', async () => {
+  const emq = client()
+  answer = () => Promise.reject(new TypeError('fetch failed'))
+  const error = await failure(emq.queue('q').enqueue({ secret: 'SECRET-PAYLOAD' }))
+  const { inspect } = await import('node:util')
+  for (const thing of [emq, emq.queue('q'), error]) {
+    expect(JSON.stringify(thing) + inspect(thing, { depth: 9, showHidden: true })).not.toContain('SECRET')
+  }
+})
