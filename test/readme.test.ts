@@ -1,0 +1,305 @@
+/**
+ * The README does not rot: its commands are run, its code is code that the tests run, its links lead somewhere, and
+ * the costs that it claims are those that Redis reports.
+ */
+import { execFile } from 'node:child_process'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import ts from 'typescript'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { EchoMQ } from '../src/client/index.ts'
+import { startStack, type TestStack } from '../src/dev/stack.ts'
+import { maintain } from '../src/maintenance/maintenance.ts'
+import { createDatabase } from '../src/queue/database.ts'
+import { createUpstashPort } from '../src/queue/upstash.ts'
+import { freshQueue } from './support/api.ts'
+
+const PROJECT = fileURLToPath(new URL('..', import.meta.url))
+const read = (file: string): string => readFileSync(join(PROJECT, file), 'utf8')
+
+const readme = read('README.md')
+const { scripts } = JSON.parse(read('package.json'))
+
+type Block = { readonly language: string; readonly code: string; readonly section: string }
+
+/** The fenced blocks of a document, each with the heading that it stands under and without its indentation. */
+function blocksOf(markdown: string): Block[] {
+  return markdown.split(/^(?=#+ )/m).flatMap((section) =>
+    [...section.matchAll(/^( *)```(\w*)\n(.*?)^ *```$/gms)].map(
+      ([, indent = '', language = '', code = '']): Block => ({
+        language,
+        code: code.replaceAll(new RegExp(`^${indent}`, 'gm'), ''),
+        section,
+      }),
+    ),
+  )
+}
+
+const blocks = blocksOf(readme)
+const of = (language: string): Block[] => blocks.filter((block) => block.language === language)
+
+async function shell(command: string): Promise<string> {
+  const { stdout } = await promisify(execFile)('/bin/sh', ['-ec', command], { cwd: PROJECT })
+  return stdout
+}
+
+let stack: TestStack
+beforeAll(async () => {
+  stack = await startStack({ port: 0, restPort: 0, testMode: true, quiet: true, cron: false })
+})
+afterAll(() => stack?.stop())
+
+describe('commands', () => {
+  test('the two commands are scripts of the package', () => {
+    const commands = blocks.map(({ code }) =>
+      [...code.matchAll(/^npm ci && npm(?: run)? (\w+)/gm)].map(([all]) => all),
+    )
+
+    expect(commands.flat()).toEqual(['npm ci && npm run dev', 'npm ci && npm test'])
+    expect(Object.keys(scripts)).toEqual(expect.arrayContaining(['dev', 'test']))
+  })
+
+  test('every script that a document names is there', () => {
+    const named = documents.flatMap((file) =>
+      [...read(file).matchAll(/\bnpm run ([\w:-]+)/g)].map(([, name]) => name),
+    )
+
+    expect(named.length).toBeGreaterThan(10)
+    expect(named.filter((name) => !(String(name) in scripts))).toEqual([])
+  })
+
+  test('the lines to paste enqueue, claim and complete a job', async () => {
+    const answers = []
+    for (const { code } of of('sh')) {
+      const lines = code.replaceAll('http://127.0.0.1:8787', stack.url)
+      for (const line of lines.split('\n\n'))
+        answers.push(JSON.parse(await shell(`${line.trim()} --silent --fail`)))
+    }
+
+    const job = { id: 'JOB0KHTOWnGLuC', payload: { to: 'ada@example.com' }, token: 1 }
+    const last = { id: 'JOB0KHTOWnGLuC', status: 'completed' }
+    expect(answers).toMatchObject([{ id: job.id, status: 'enqueued' }, { jobs: [job] }, last])
+    expect(readme).toContain(`\`${JSON.stringify(last)}\``)
+  })
+
+  test('the tokens of the deployment are made as it says', async () => {
+    const commands = blocks.flatMap(({ code }) => code.match(/^npm run token .*$/gm) ?? [])
+    const made = await Promise.all(commands.map(shell))
+
+    expect(made.map((text) => /"name":"(\w+)"/.exec(text)?.[1])).toEqual(['web', 'worker', 'ops'])
+    for (const text of made) expect(text).toMatch(/\bemq_[\w-]{43}\b/)
+  })
+})
+
+/** The lines of some code without indentation; what stands between `// ...` lines is one piece. */
+const piecesOf = (code: string): string[] =>
+  code.split(/^\s*\/\/ \.\.\.$/m).map((piece) => piece.replaceAll(/^\s+/gm, '').trim())
+
+/** The files of the examples that a section links. */
+function examplesIn(section: string): string[] {
+  const folders = [...section.matchAll(/\]\((examples\/[\w-]+)\)/g)].map(([, folder = '']) => folder)
+  return folders.flatMap((folder) =>
+    readdirSync(join(PROJECT, folder), { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map((entry) => join(entry.parentPath, entry.name)),
+  )
+}
+
+describe('code', () => {
+  const excerpts = blocks.filter(
+    ({ language, code }) => ['ts', 'go', 'toml'].includes(language) && !isBinding(code),
+  )
+
+  test('there is some for every place', () => {
+    const places = readme.split('\n## ').find((section) => section.startsWith('Where it runs')) ?? ''
+    const sections = places.split('\n### ').slice(1)
+    expect(sections.map((section) => section.split('\n')[0])).toEqual([
+      'Cloudflare Workers',
+      'Vercel and Next.js',
+      'AWS Lambda',
+      'Node.js',
+      'Go',
+    ])
+    expect(sections.map((section) => blocksOf(section).length)).toEqual([2, 1, 1, 1, 1])
+  })
+
+  test.each(excerpts)('is a part of the example that its section links: $code', ({ code, section }) => {
+    const wanted = piecesOf(code)
+    const files = examplesIn(section).map((file) => readFileSync(file, 'utf8').replaceAll(/^\s+/gm, ''))
+
+    const holds = (file: string): boolean => {
+      let from = 0
+      return wanted.every((piece) => {
+        const at = file.indexOf(piece, from)
+        from = at + piece.length
+        return at >= 0
+      })
+    }
+    expect(files.filter(holds)).toHaveLength(1)
+  })
+
+  test('has the right types, in the examples and in the README', () => {
+    const bindings = of('ts').filter(({ code }) => isBinding(code))
+    expect(bindings).toHaveLength(1)
+    const caller = join(PROJECT, 'examples/readme.ts')
+    const source = `import type { QueueBinding } from 'echomq-edge'
+      export async function call(env: { readonly EMQ: QueueBinding }, to: string): Promise<void> {
+        ${bindings.map(({ code }) => code).join('')}
+      }`
+    const config = ts.parseJsonConfigFileContent(JSON.parse(read('tsconfig.json')), ts.sys, PROJECT)
+    const examples = config.fileNames.filter((file) => file.startsWith(join(PROJECT, 'examples/')))
+    const host = ts.createCompilerHost(config.options)
+    const { getSourceFile, fileExists } = host
+    host.fileExists = (file) => file === caller || fileExists(file)
+    host.getSourceFile = (file, options) =>
+      file === caller ? ts.createSourceFile(file, source, options) : getSourceFile(file, options)
+
+    const program = ts.createProgram([...examples, caller], config.options, host)
+    const wrong = [...examples, caller].flatMap((file) => {
+      const parsed = program.getSourceFile(file)
+      return [...program.getSyntacticDiagnostics(parsed), ...program.getSemanticDiagnostics(parsed)]
+    })
+
+    expect(examples.length).toBeGreaterThan(4)
+    expect(ts.formatDiagnostics(wrong, { ...host, getNewLine: () => '\n' })).toBe('')
+  })
+})
+
+/** A call over a service binding: it stands for itself, so it is checked and not looked for. */
+function isBinding(code: string): boolean {
+  return /^await env\.EMQ\.enqueue\('emails', \{ to \}\)\n$/.test(code)
+}
+
+const documents = [
+  'README.md',
+  'CONTRIBUTING.md',
+  ...readdirSync(join(PROJECT, 'docs')).map((file) => `docs/${file}`),
+].filter((file) => file.endsWith('.md'))
+
+/** The names of a document's headings in links. */
+const anchorsOf = (markdown: string): string[] =>
+  [...markdown.matchAll(/^#+ (.*)$/gm)].map(([, heading = '']) =>
+    heading
+      .toLowerCase()
+      .replaceAll(/[^\p{L}\p{N} _-]/gu, '')
+      .replaceAll(' ', '-'),
+  )
+
+test.each(documents)('every relative link of %s leads somewhere', (file) => {
+  const prose = read(file).replaceAll(/^ *```.*?^ *```$/gms, '')
+  const links = [...prose.matchAll(/\]\((?!https?:|mailto:)([^)\s]+)\)/g)].map(([, link = '']) => link)
+
+  const broken = links.filter((link) => {
+    const [path = '', anchor] = link.split('#')
+    const target = path === '' ? file : join(dirname(file), path)
+    if (!existsSync(join(PROJECT, target))) return true
+    return anchor !== undefined && !anchorsOf(read(target)).includes(anchor)
+  })
+  expect(broken).toEqual([])
+})
+
+describe('costs', () => {
+  /** What something cost, in requests to the database and commands that it ran. */
+  async function costOf(run: () => Promise<unknown>): Promise<{ requests: number; total: number }> {
+    await stack.bridge.reset()
+    await run()
+    const { requests, total } = await stack.bridge.counts()
+    return { requests, total }
+  }
+
+  /** The same for what is one request, unless the isolate looks after something beside it. */
+  async function untilAlone(run: () => Promise<unknown>): Promise<{ requests: number; total: number }> {
+    for (let tries = 1; ; tries++) {
+      const cost = await costOf(run)
+      if (cost.requests === 1 || tries === 5) return cost
+    }
+  }
+
+  const queue = (name = freshQueue()) =>
+    new EchoMQ({ url: stack.url, token: stack.tokens.operator, retry: 0 }).queue(name)
+
+  type Claimed = { readonly id: string; readonly token: number }
+
+  async function post<Answer>(name: string, verb: string, body: unknown): Promise<Answer> {
+    const response = await fetch(`${stack.url}/v1/queues/${name}/${verb}`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${stack.tokens.operator}`, 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    })
+    expect(response.status).toBe(200)
+    return response.json() as Answer
+  }
+
+  const claim = async (name: string, limit?: number): Promise<Claimed[]> =>
+    (await post<{ jobs: Claimed[] }>(name, 'claim', { limit })).jobs
+
+  /** The client never claims without a limit. */
+  async function claimOne(name: string): Promise<Claimed> {
+    const [job] = await claim(name)
+    if (!job) throw new Error('There was no job.')
+    return job
+  }
+
+  const payloads = (count: number) => Array.from({ length: count }, (_, nth) => ({ payload: nth }))
+
+  const completeAll = async (name: string): Promise<void> => {
+    const items = (await claim(name, 100)).map(({ id, token }) => ({ action: 'complete', id, token }))
+    await post(name, 'settle', { items })
+  }
+
+  test('the table is what Redis reports', async () => {
+    const table = [...readme.matchAll(/^\| ([^|]+) \| ([^|]+) \| ([^|]+) \|$/gm)].map(([, ...cells]) => cells)
+    const emails = queue()
+    await emails.enqueueMany(payloads(6))
+    let held = await claimOne(emails.name)
+
+    const completed = await costOf(() => emails.complete(held))
+    const enqueued = await costOf(() => emails.enqueue('x'))
+    const claimed = await untilAlone(async () => {
+      held = await claimOne(emails.name)
+    })
+    await emails.complete(held)
+    await completeAll(emails.name)
+    const empty = await costOf(() => claim(emails.name, 100))
+    const life = await costOf(async () => {
+      await emails.enqueueMany(payloads(100))
+      await completeAll(emails.name)
+    })
+
+    for (let nth = 1; nth < 100; nth++) {
+      const idle = queue()
+      await idle.enqueue('x')
+      await completeAll(idle.name)
+    }
+    // The cron's own code, with a clock that goes on a minute at a time.
+    let minutes = 0
+    const port = createUpstashPort({ url: stack.restUrl, token: stack.restToken, timeoutMs: 10_000 })
+    const now = () => Date.now() + minutes * 60_000
+    const database = createDatabase(port, { wireAccept: [], wireClaim: undefined }, now)
+    // In the first the queues have just been used, in the second they are seen to rest.
+    for (; minutes < 2; minutes++) await maintain(database)
+    const minute = await costOf(() => maintain(database))
+
+    expect(table).toEqual([
+      ['enqueue one job', `${enqueued.requests}`, `${enqueued.total}`],
+      ['claim one job', `${claimed.requests}`, `the ${claimed.total - 1} of its script, and EVALSHA`],
+      ['complete it', `${completed.requests}`, `${completed.total}`],
+      ["a job's whole life, in batches of 100", `${life.requests / 100}`, (life.total / 100).toFixed(1)],
+      ['an empty batch claim', `${empty.requests}`, `${empty.total}`],
+      ['a minute of cron with 100 idle queues', `${minute.requests}`, `${minute.total}`],
+    ])
+  })
+
+  test('a look before a claim costs what it says', async () => {
+    const name = freshQueue()
+    const claimed = await costOf(() => claim(name))
+
+    // The claim finds nothing: EVALSHA and ZPOPMIN.
+    expect([claimed.requests, readme]).toEqual([
+      2,
+      expect.stringContaining(`(${claimed.total - 2} commands at rest)`),
+    ])
+  })
+})
