@@ -7,7 +7,7 @@
  * the next one begins there. A queue that fails stops no other; who called learns of it at the end. Two runs at once
  * do no harm: every step is a script that moves what is due by the server's clock.
  */
-import { GLOBAL_KEYS, keyspace } from '../protocol/keys.ts'
+import { GLOBAL_KEYS, isQueueName, keyspace } from '../protocol/keys.ts'
 import type { Database } from '../queue/database.ts'
 import { RedisError, type Reply, UpstreamError } from '../queue/redis.ts'
 import { isTouched } from '../queue/registry.ts'
@@ -86,10 +86,11 @@ function readVisit(reply: Reply | undefined): Visit {
   }
 }
 
-/** Visits queues in one round trip. When the trip as a whole fails, each queue gets one of its own. */
+/** Visits queues in one round trip. When the trip as a whole fails, each queue gets one of its own while time is left. */
 async function visitAll(
   database: Database,
   queues: readonly string[],
+  isOver: () => boolean,
 ): Promise<(Visit | { failed: unknown })[]> {
   let replies: readonly Reply[]
   try {
@@ -97,7 +98,8 @@ async function visitAll(
   } catch (cause) {
     if (queues.length === 1) return [{ failed: cause }]
     const alone = []
-    for (const queue of queues) alone.push(...(await visitAll(database, [queue])))
+    for (const queue of queues)
+      alone.push(...(isOver() ? [{ failed: cause }] : await visitAll(database, [queue], isOver)))
     return alone
   }
   return queues.map((_, nth) => {
@@ -130,7 +132,7 @@ export async function maintain(
 ): Promise<MaintenanceReport> {
   const { port, fence, clock, now } = database
   const startedAt = now()
-  const endsAt = startedAt + (options.budgetMs ?? DEFAULT_BUDGET_MS)
+  const isOver = (): boolean => now() - startedAt >= (options.budgetMs ?? DEFAULT_BUDGET_MS)
   const only = options.only ?? (() => true)
   const totals = { promoted: 0, reaped: 0, dead: 0, ghosts: 0 }
   const visited = new Set<string>()
@@ -138,9 +140,11 @@ export async function maintain(
   const serverNow = (): number => now() + clock.offsetMs
 
   const readClock = async (): Promise<void> => {
+    // From before the asking: our idea of the server's time is never behind it, or what is due would be missed.
+    const asked = now()
     const [seconds, micros] = list((await run(port, [['TIME']]))[0]).map(integer)
-    clock.offsetMs = (seconds ?? 0) * 1000 + Math.floor((micros ?? 0) / 1000) - now()
-    clock.readAt = now()
+    clock.offsetMs = (seconds ?? 0) * 1000 + Math.floor((micros ?? 0) / 1000) - asked
+    clock.readAt = asked
   }
 
   const readPlan = async (limit: number): Promise<Due[]> => {
@@ -157,7 +161,21 @@ export async function maintain(
     ]
     const [version, plan] = await run(port, [['GET', GLOBAL_KEYS.version], due])
     fence.judge(version)
-    return groups(list(plan), 2).map(([queue, score]) => ({ queue: text(queue), score: text(score) }))
+    return groups(list(plan), 2)
+      .map(([queue, score]) => ({ queue: text(queue), score: text(score) }))
+      .filter(({ queue }) => isQueueName(queue))
+  }
+
+  /** Plans next visits. A queue whose plan is lost stays due, so nothing is lost but a visit more. */
+  const plan = async (visits: readonly (Due & { readonly at: number })[]): Promise<void> => {
+    if (visits.length === 0) return
+    const args = visits.flatMap(({ queue, score, at }) => [queue, score, at])
+    try {
+      const [planned] = await run(port, [call('postpone', [GLOBAL_KEYS.queues], args)])
+      integer(planned)
+    } catch (cause) {
+      failures.push(...visits.map(({ queue }) => ({ queue, cause })))
+    }
   }
 
   /** Visits queues until each is done; answers those that are not. */
@@ -165,13 +183,14 @@ export async function maintain(
     let open = [...due]
     const unfinished: string[] = []
     while (open.length > 0) {
-      if (now() >= endsAt) return [...unfinished, ...open.map(({ queue }) => queue)]
+      if (isOver()) return [...unfinished, ...open.map(({ queue }) => queue)]
       const batch = open.splice(0, QUEUES_PER_TRIP)
       const visits = await visitAll(
         database,
         batch.map(({ queue }) => queue),
+        isOver,
       )
-      const plans: (string | number)[] = []
+      const plans: (Due & { at: number })[] = []
       const again: Due[] = []
       for (const [nth, entry] of batch.entries()) {
         const visit = visits[nth]
@@ -183,11 +202,11 @@ export async function maintain(
         visited.add(entry.queue)
         for (const count of ['promoted', 'reaped', 'dead', 'ghosts'] as const) totals[count] += visit[count]
         if (visit.more) again.push(entry)
-        else plans.push(entry.queue, entry.score, nextVisit(visit, isTouched(Number(entry.score))))
+        else plans.push({ ...entry, at: nextVisit(visit, isTouched(Number(entry.score))) })
       }
       // Round about, so that one long queue does not keep the others waiting.
       open = [...open, ...again]
-      if (plans.length > 0) await run(port, [call('postpone', [GLOBAL_KEYS.queues], plans)])
+      await plan(plans)
     }
     return unfinished
   }
@@ -195,7 +214,7 @@ export async function maintain(
   if (now() - clock.readAt > CLOCK_MS) await readClock()
   const remaining: string[] = []
   const known = new Set<string>()
-  while (now() < endsAt) {
+  while (!isOver()) {
     // What was visited is due no more; what failed or was touched again still stands in front.
     const due = (await readPlan(PLAN_PAGE + known.size)).filter(({ queue }) => !known.has(queue))
     if (due.length === 0) break
@@ -208,8 +227,11 @@ export async function maintain(
   remaining.push(...(await work(always.map((queue) => ({ queue, score: '' })))))
 
   if (options.only === undefined && serverNow() - clock.markedAt > MARK_MS) {
-    await run(port, [['SET', GLOBAL_KEYS.maintenance, Math.floor(serverNow())]])
-    clock.markedAt = serverNow()
+    // A mark that is lost is made by the next run.
+    const [marked] = await run(port, [['SET', GLOBAL_KEYS.maintenance, Math.floor(serverNow())]]).catch(
+      () => [],
+    )
+    if (marked instanceof Uint8Array) clock.markedAt = serverNow()
   }
   return { queues: visited.size, ...totals, remaining: [...new Set(remaining)], failures }
 }

@@ -1,0 +1,549 @@
+/**
+ * Maintenance: what a run costs when there is nothing to do, that nothing is due later than the next run, and that
+ * neither a failing queue, nor a lost trip, nor a used budget, nor a wrong clock, nor a second run stops it.
+ */
+import { beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { type MaintenanceReport, maintain } from '../../src/maintenance/maintenance.ts'
+import { GLOBAL_KEYS } from '../../src/protocol/keys.ts'
+import { SCRIPTS } from '../../src/protocol/scripts.generated.ts'
+import { createDatabase, type Database } from '../../src/queue/database.ts'
+import { WireVersionError } from '../../src/queue/fence.ts'
+import { type Command, type RedisPort, UpstreamError } from '../../src/queue/redis.ts'
+import { createUpstashPort } from '../../src/queue/upstash.ts'
+import { type Hand, handOn } from '../queue/support/hand.ts'
+import { serverNow, until, untilServer } from '../queue/support/world.ts'
+import { freshQueue } from '../support/api.ts'
+import { census } from '../support/census.ts'
+import { rawRedis } from '../support/raw-redis.ts'
+import { REST_TOKEN, sharedRedis } from '../support/redis.ts'
+
+const shared = sharedRedis()
+const raw = rawRedis(shared)
+let port: RedisPort
+beforeAll(() => {
+  port = createUpstashPort({ url: shared.bridge.url, token: REST_TOKEN, timeoutMs: 5_000 })
+})
+beforeEach(async () => {
+  await raw.run('FLUSHALL')
+  await shared.bridge.reset()
+})
+
+const MINUTE_MS = 60_000
+const REST_MS = 15 * MINUTE_MS
+
+const databaseOn = (over: RedisPort = port, now?: () => number): Database =>
+  createDatabase(over, { wireAccept: ['echomq:2.', 'echomq:3.'], wireClaim: undefined }, now)
+
+/** A run as it would be that much later: to the run, the server's clock has gone on by as much. */
+async function runAfter(
+  ms: number,
+  options: Parameters<typeof maintain>[1] = {},
+): Promise<MaintenanceReport> {
+  const database = databaseOn()
+  const { clock } = database
+  Object.assign(clock, { offsetMs: (await serverNow(raw.port)) - Date.now() + ms, readAt: database.now() })
+  return maintain(database, options)
+}
+
+/** Past the bridge: other clients, and what tests do themselves. */
+const handOf = (queue = freshQueue()): Hand => handOn(raw.port, queue)
+
+const visitAt = async (queue: string): Promise<number | undefined> => {
+  const score = await raw.run('ZSCORE', GLOBAL_KEYS.queues, queue)
+  return score === null ? undefined : Number(score)
+}
+
+async function enqueue(database: Database, queue: string, delayMs?: number, count = 1): Promise<void> {
+  await database.queue(queue).enqueueMany(Array.from({ length: count }, () => ({ payload: 'x', delayMs })))
+}
+
+async function clean(...queues: string[]): Promise<void> {
+  for (const queue of queues) expect(await census(raw.port, queue)).toEqual([])
+}
+
+const idOf = (n: number): string => `JOB${String(n).padStart(11, '0')}`
+
+async function lapsed(hand: Hand, count = 1): Promise<void> {
+  for (let n = 1; n <= count; n++) await hand.enqueue(idOf(n))
+  for (let n = 1; n <= count; n++) await hand.claim(0)
+  await untilServer(raw.port, (await serverNow(raw.port)) + 1)
+}
+
+describe('a deployment at rest', () => {
+  test('of a hundred queues costs two commands a run, and one more to mark it, each half minute at most', async () => {
+    let clock = Date.now()
+    const database = databaseOn(port, () => clock)
+    const queues = Array.from({ length: 100 }, () => freshQueue())
+    for (const queue of queues) await raw.run('ZADD', GLOBAL_KEYS.queues, 5, queue)
+    // Queues that were just enqueued to are looked at once more, half a minute later, before they rest.
+    expect((await maintain(database)).queues).toBe(100)
+    expect((await runAfter(MINUTE_MS)).queues).toBe(100)
+
+    const told: string[] = []
+    const costs: Record<string, number>[] = []
+    for (const passed of [5_000, MINUTE_MS, MINUTE_MS, MINUTE_MS]) {
+      clock += passed
+      await shared.bridge.reset()
+      const report = await maintain(database)
+      expect(report).toEqual({
+        ...{ queues: 0, promoted: 0, reaped: 0, dead: 0, ghosts: 0, remaining: [], failures: [] },
+      })
+      const { requests, total, commands } = await shared.bridge.counts()
+      told.push(
+        `after ${passed / 1000} s: ${total} commands, ${requests} requests ${JSON.stringify(commands)}`,
+      )
+      costs.push(commands)
+    }
+    console.info(`100 queues at rest, cost of a run:\n  ${told.join('\n  ')}`)
+    expect(costs[0]).toEqual({ get: 1, zrange: 1 })
+    for (const cost of costs.slice(1)) expect(cost).toEqual({ get: 1, zrange: 1, set: 1 })
+  })
+
+  test('is looked at all the same every quarter of an hour, and what other clients left there is moved', async () => {
+    const hand = handOf()
+    await enqueue(databaseOn(), hand.queue)
+    const [id = ''] = (await hand.claim()) as string[]
+    await hand.complete(id, 1)
+    await runAfter(0)
+    await runAfter(MINUTE_MS)
+    // A client of the core scripts writes no registry.
+    await hand.enqueue(idOf(1))
+    await hand.claim()
+    await hand.retry(idOf(1), 1, 0, 0)
+
+    expect(await runAfter(2 * MINUTE_MS)).toMatchObject({ queues: 0, promoted: 0 })
+    expect(await runAfter(MINUTE_MS + REST_MS + 1_000)).toMatchObject({ queues: 1, promoted: 1 })
+    await clean(hand.queue)
+  })
+
+  test('visits a queue that the settings name in every run, known or not, and plans nothing for it', async () => {
+    const hand = handOf()
+    for (const round of [1, 2]) {
+      await hand.enqueue(idOf(round))
+      await hand.claim(0)
+      await untilServer(raw.port, (await serverNow(raw.port)) + 1)
+      expect(await runAfter(0)).toMatchObject({ queues: 0, reaped: 0 })
+      expect(await runAfter(0, { always: [hand.queue] })).toMatchObject({ queues: 1, reaped: 1 })
+      await hand.claim()
+      await hand.complete(idOf(round), 2)
+    }
+    expect(await visitAt(hand.queue)).toBeUndefined()
+    await clean(hand.queue)
+  })
+
+  test('is not visited twice in one run where the settings name what is due anyway', async () => {
+    const queue = freshQueue()
+    await enqueue(databaseOn(), queue)
+    expect(await runAfter(0, { always: [queue, queue] })).toMatchObject({ queues: 1 })
+  })
+})
+
+describe('nothing is due later than the next run:', () => {
+  test('delayed jobs of many queues, visited by runs in a row, are promoted by the first run after their time', async () => {
+    const database = databaseOn()
+    const queues = Array.from({ length: 12 }, () => freshQueue())
+    await Promise.all(queues.map((queue, nth) => enqueue(database, queue, 20 + 37 * nth)))
+    let promoted = 0
+    await until(async () => {
+      const from = await serverNow(raw.port)
+      promoted += (await maintain(database)).promoted
+      for (const queue of queues) {
+        const [, due] = (await raw.run('ZRANGE', `emq:{${queue}}:schedule`, 0, 0, 'WITHSCORES')) as string[]
+        if (due !== undefined) expect(Number(due)).toBeGreaterThan(from)
+      }
+      return promoted === queues.length
+    })
+    await clean(...queues)
+  })
+
+  test('a queue that only waits is planned for the very ms at which it is due', async () => {
+    const queue = freshQueue()
+    const database = databaseOn()
+    await enqueue(database, queue, 10 * MINUTE_MS)
+    await runAfter(0)
+    await runAfter(MINUTE_MS)
+    const [, due] = (await raw.run('ZRANGE', `emq:{${queue}}:schedule`, 0, 0, 'WITHSCORES')) as string[]
+    expect(await visitAt(queue)).toBe(Number(due))
+    expect(await runAfter(9 * MINUTE_MS)).toMatchObject({ queues: 0 })
+    expect(await runAfter(10 * MINUTE_MS)).toMatchObject({ queues: 1 })
+  })
+
+  test('a job that lapsed again is planned for, although it stood nowhere when the visit began', async () => {
+    const hand = handOf()
+    await hand.send('HSET', hand.keys.meta, 'backoffBaseMs', 10_000)
+    await raw.run('ZADD', GLOBAL_KEYS.queues, 5, hand.queue)
+    await lapsed(hand)
+    await hand.reap()
+    await hand.claim(0)
+    await untilServer(raw.port, (await serverNow(raw.port)) + 1)
+    expect(await runAfter(0)).toMatchObject({ queues: 1, reaped: 1 })
+    const [, due] = (await raw.run('ZRANGE', hand.keys.schedule, 0, 0, 'WITHSCORES')) as string[]
+    expect(await visitAt(hand.queue)).toBeLessThanOrEqual(Number(due))
+    await clean(hand.queue)
+  })
+
+  test('a queue with work to hand out, or in hands, is visited in every run', async () => {
+    const hand = handOf()
+    await enqueue(databaseOn(), hand.queue)
+    for (const _ of [1, 2]) expect(await runAfter(0)).toMatchObject({ queues: 1 })
+    await hand.claim()
+    for (const _ of [1, 2]) expect(await runAfter(0)).toMatchObject({ queues: 1 })
+  })
+
+  test('a retry, a release and a lapse after the last visit come back by the next run', async () => {
+    const hand = handOf()
+    await enqueue(databaseOn(), hand.queue, undefined, 3)
+    await runAfter(0)
+    const claims = (await hand.claimMany(3)) as string[]
+    const [one = '', two = '', three = ''] = [claims[2], claims[6], claims[10]]
+    await runAfter(0)
+    await hand.retry(one, 1, 0, 0)
+    await hand.settle([
+      { action: 'release', id: two, token: 1, ms: 1 },
+      { action: 'extend', id: three, token: 1, ms: 1 },
+    ])
+    await untilServer(raw.port, (await serverNow(raw.port)) + 2)
+    expect(await runAfter(0)).toMatchObject({ queues: 1, promoted: 2, reaped: 1 })
+    await clean(hand.queue)
+  })
+
+  test('a job that expires is ended by the run after, wherever it waits', async () => {
+    const database = databaseOn()
+    const [both, scheduledOnly] = [freshQueue(), freshQueue()]
+    const startBy = (await serverNow(raw.port)) + 100
+    await database.queue(both).enqueueMany([
+      { payload: 'pending', startBy },
+      { payload: 'scheduled', startBy, delayMs: 100_000 },
+    ])
+    await database.queue(scheduledOnly).enqueueMany([{ payload: 'x', startBy, delayMs: 100_000 }])
+    // Visits before that time plan the next ones.
+    let dead = (await maintain(database)).dead + (await maintain(database)).dead
+    await untilServer(raw.port, startBy)
+    dead += (await maintain(database)).dead
+    expect(dead).toBe(3)
+    await clean(both, scheduledOnly)
+  })
+
+  test('jobs that operators bring back or forward are visited in the next run', async () => {
+    const database = databaseOn()
+    const name = freshQueue()
+    const queue = database.queue(name)
+    const results = await queue.enqueueMany([{ payload: 'a', delayMs: 100_000 }, { payload: 'b' }])
+    const [later = '', dead = ''] = results.map((result) => ('id' in result ? result.id : ''))
+    await queue.claim({ limit: 1 })
+    await queue.settle([{ action: 'fail', id: dead, token: 1 }])
+    for (const ms of [0, MINUTE_MS]) await runAfter(ms)
+    expect(await runAfter(MINUTE_MS)).toMatchObject({ queues: 0 })
+    await queue.redrive(dead)
+    expect(await runAfter(0)).toMatchObject({ queues: 1 })
+    await queue.remove(dead)
+    for (const ms of [0, MINUTE_MS]) await runAfter(ms)
+    await queue.reschedule(later, { delayMs: 1 })
+    await untilServer(raw.port, (await serverNow(raw.port)) + 2)
+    expect(await runAfter(0)).toMatchObject({ queues: 1, promoted: 1 })
+    await clean(name)
+  })
+})
+
+describe('an enqueue in the middle of a run', () => {
+  /** A port that lets something happen just before a script of that name is sent for the first time. */
+  function meanwhile(script: keyof typeof SCRIPTS, happening: () => Promise<unknown>): RedisPort {
+    let happened = false
+    return {
+      async send(commands) {
+        if (!happened && commands.some(([, sha1]) => sha1 === SCRIPTS[script].sha1)) {
+          happened = true
+          await happening()
+        }
+        return port.send(commands)
+      },
+    }
+  }
+
+  test.each(['sweep', 'postpone'] as const)('just before the %s is not forgotten', async (script) => {
+    for (const delayMs of [0, 10]) {
+      await raw.run('FLUSHALL')
+      const hand = handOf()
+      // The queue is known, at rest, and due for its visit.
+      await raw.run('ZADD', GLOBAL_KEYS.queues, (await serverNow(raw.port)) - 1, hand.queue)
+      const other = databaseOn()
+      const first = await maintain(databaseOn(meanwhile(script, () => enqueue(other, hand.queue, delayMs))))
+      expect(await visitAt(hand.queue)).toBeLessThan(2 ** 40)
+      await untilServer(raw.port, (await serverNow(raw.port)) + 11)
+      const next = await runAfter(0)
+      expect([next.queues, first.promoted + next.promoted]).toEqual([1, delayMs > 0 ? 1 : 0])
+      expect(await hand.claim()).toHaveLength(3)
+      await clean(hand.queue)
+    }
+  })
+
+  test('whose job arrives only after the visit is found by the next run', async () => {
+    const hand = handOf()
+    // The registry is written before the job, in another slot: a visit can fall between the two.
+    await raw.run('ZADD', GLOBAL_KEYS.queues, 12_345, hand.queue)
+    await runAfter(0)
+    await hand.enqueueMany([{ id: idOf(1), delayMs: 1 }])
+    expect(await runAfter(MINUTE_MS)).toMatchObject({ queues: 1 })
+    await clean(hand.queue)
+  })
+
+  test('keeps its mark through two runs that plan at once', async () => {
+    const hand = handOf()
+    await raw.run('ZADD', GLOBAL_KEYS.queues, (await serverNow(raw.port)) - 1, hand.queue)
+    const other = databaseOn()
+    const slow = meanwhile('postpone', async () => {
+      await maintain(databaseOn())
+      await enqueue(other, hand.queue, 10)
+    })
+    await maintain(databaseOn(slow))
+    expect(await visitAt(hand.queue)).toBeLessThan(2 ** 40)
+  })
+})
+
+describe('a queue that fails', () => {
+  test('stops no other, is told, and is tried again', async () => {
+    const database = databaseOn()
+    const queues = Array.from({ length: 20 }, () => freshQueue())
+    for (const queue of queues) await enqueue(database, queue, 1)
+    const broken = queues[7] ?? ''
+    await raw.run('DEL', `emq:{${broken}}:schedule`)
+    await raw.run('SET', `emq:{${broken}}:schedule`, 'of another type')
+    await untilServer(raw.port, (await serverNow(raw.port)) + 2)
+
+    const report = await maintain(database)
+    expect(report).toMatchObject({ queues: 19, promoted: 19, remaining: [broken] })
+    expect(report.failures.map(({ queue }) => queue)).toEqual([broken])
+    expect(report.failures[0]?.cause).toBeInstanceOf(UpstreamError)
+    await clean(...queues.filter((queue) => queue !== broken))
+
+    await raw.run('DEL', `emq:{${broken}}:schedule`)
+    expect((await maintain(database)).failures).toEqual([])
+  })
+
+  test('by its name, which no queue can have, stops no other', async () => {
+    const queue = freshQueue()
+    await enqueue(databaseOn(), queue)
+    await raw.run('ZADD', GLOBAL_KEYS.queues, 1, 'a}b')
+    const report = await maintain(databaseOn())
+    expect(report).toMatchObject({ queues: 1, remaining: ['a}b'] })
+  })
+
+  test('because a trip was lost is visited again at once, and so are those beside it', async () => {
+    const database = databaseOn()
+    const queues = Array.from({ length: 5 }, () => freshQueue())
+    for (const queue of queues) await enqueue(database, queue, 1)
+    await untilServer(raw.port, (await serverNow(raw.port)) + 2)
+    shared.bridge.hangUp({ match: SCRIPTS.sweep.sha1 })
+    expect(await maintain(database)).toMatchObject({ queues: 5, promoted: 5, failures: [], remaining: [] })
+    await clean(...queues)
+  })
+
+  test('because Redis hangs up on it, and on nobody else, fails alone', async () => {
+    const database = databaseOn()
+    const queues = Array.from({ length: 5 }, () => freshQueue())
+    for (const queue of queues) await enqueue(database, queue, 1)
+    await untilServer(raw.port, (await serverNow(raw.port)) + 2)
+    const [broken = ''] = queues
+    shared.bridge.hangUp({ match: `emq:{${broken}}:schedule`, times: Number.POSITIVE_INFINITY })
+    const report = await maintain(database)
+    expect(report).toMatchObject({ queues: 4, promoted: 4, remaining: [broken] })
+    expect(report.failures.map(({ queue }) => queue)).toEqual([broken])
+    await shared.bridge.reset()
+    expect(await maintain(database)).toMatchObject({ promoted: 1, failures: [] })
+    await clean(...queues)
+  })
+
+  test('to be planned is told, stays due, and stops no other', async () => {
+    const database = databaseOn()
+    // Two trips: the plan of the first is lost.
+    const queues = Array.from({ length: 20 }, () => freshQueue())
+    for (const queue of queues) await enqueue(database, queue, 1)
+    await untilServer(raw.port, (await serverNow(raw.port)) + 2)
+    shared.bridge.hangUp({ match: SCRIPTS.postpone.sha1 })
+    const report = await maintain(database)
+    expect(report).toMatchObject({ queues: 20, promoted: 20 })
+    expect(report.failures).toHaveLength(16)
+    expect(await maintain(database)).toMatchObject({ queues: 20, failures: [] })
+    await clean(...queues)
+  })
+
+  test('to be marked as done does not undo what was done', async () => {
+    const database = databaseOn()
+    const queue = freshQueue()
+    await enqueue(database, queue)
+    shared.bridge.hangUp({ match: `"SET","${GLOBAL_KEYS.maintenance}"` })
+    expect(await maintain(database)).toMatchObject({ queues: 1 })
+    expect(await raw.run('GET', GLOBAL_KEYS.maintenance)).toBeNull()
+    await maintain(database)
+    expect(await raw.run('GET', GLOBAL_KEYS.maintenance)).not.toBeNull()
+  })
+
+  test('is no failure of the run unless the plan itself cannot be read', async () => {
+    shared.bridge.hangUp({ match: GLOBAL_KEYS.queues })
+    await expect(maintain(databaseOn())).rejects.toBeInstanceOf(UpstreamError)
+    await raw.run('SET', GLOBAL_KEYS.queues, 'of another type')
+    await expect(maintain(databaseOn())).rejects.toBeInstanceOf(UpstreamError)
+  })
+})
+
+describe('a budget', () => {
+  /** A port whose every trip takes 100 ms of the run's clock, and that clock. */
+  function slow(over: RedisPort = port) {
+    const time = { now: Date.now(), trips: [] as (readonly Command[])[] }
+    const slowed: RedisPort = {
+      send(commands) {
+        time.now += 100
+        time.trips.push(commands)
+        return over.send(commands)
+      },
+    }
+    return { time, database: databaseOn(slowed, () => time.now) }
+  }
+
+  test('that is used ends the run between two trips, and the next run begins with what was left', async () => {
+    const plain = databaseOn()
+    const queues = Array.from({ length: 40 }, () => freshQueue())
+    for (const queue of queues) await enqueue(plain, queue, 1)
+    await untilServer(raw.port, (await serverNow(raw.port)) + 2)
+    // Clock, plan, a visit of sixteen, their plan: then it is over.
+    const first = await maintain(slow().database, { budgetMs: 350 })
+    expect(first).toMatchObject({ queues: 16, promoted: 16, failures: [] })
+    expect(first.remaining).toHaveLength(24)
+
+    const second = slow()
+    const report = await maintain(second.database, { budgetMs: 350 })
+    expect(report).toMatchObject({ queues: 16, promoted: 16 })
+    const visited = JSON.stringify(second.time.trips)
+    expect(queues.filter((queue) => visited.includes(`emq:{${queue}}:`)).toSorted()).toEqual(
+      first.remaining.slice(0, 16).toSorted(),
+    )
+    expect(await maintain(plain)).toMatchObject({ promoted: 8, remaining: [] })
+    await clean(...queues)
+  })
+
+  test('is shared by a long queue and the short ones beside it', async () => {
+    const hand = handOf()
+    const plain = databaseOn()
+    for (let batch = 0; batch < 5; batch++) await enqueue(plain, hand.queue, 1, 1000)
+    const short = freshQueue()
+    await enqueue(plain, short, 1)
+    await untilServer(raw.port, (await serverNow(raw.port)) + 2)
+    const report = await maintain(slow().database, { budgetMs: 450 })
+    expect(report.remaining).toEqual([hand.queue])
+    expect(report.promoted).toBeGreaterThan(1000)
+    expect(await raw.run('ZCARD', `emq:{${short}}:pending`)).toBe(1)
+    expect(await maintain(plain)).toMatchObject({ remaining: [] })
+    expect(await raw.run('ZCARD', hand.keys.pending)).toBe(5000)
+    await clean(hand.queue, short)
+  })
+
+  test('holds also while every trip fails', async () => {
+    const plain = databaseOn()
+    const queues = Array.from({ length: 16 }, () => freshQueue())
+    for (const queue of queues) await enqueue(plain, queue)
+    const { time, database } = slow()
+    shared.bridge.hangUp({ match: SCRIPTS.sweep.sha1, times: Number.POSITIVE_INFINITY })
+    const report = await maintain(database, { budgetMs: 500 })
+    expect(report.queues).toBe(0)
+    expect(report.remaining.toSorted()).toEqual(queues.toSorted())
+    // Clock, plan, the trip of all, two of one queue each, and the mark.
+    expect(time.trips.length).toBeLessThanOrEqual(6)
+  })
+})
+
+describe('two runs at once', () => {
+  test('move five hundred due and five hundred lapsed jobs once, and count them once', async () => {
+    const hand = handOf()
+    await lapsed(hand, 500)
+    await enqueue(databaseOn(), hand.queue, 1, 500)
+    await untilServer(raw.port, (await serverNow(raw.port)) + 2)
+    const reports = await Promise.all([maintain(databaseOn()), maintain(databaseOn())])
+    const sum = (count: 'promoted' | 'reaped') => reports.reduce((total, report) => total + report[count], 0)
+    expect([sum('promoted'), sum('reaped')]).toEqual([500, 500])
+    expect(reports.flatMap(({ failures }) => failures)).toEqual([])
+    expect(await raw.run('ZCARD', hand.keys.pending)).toBe(1000)
+    await clean(hand.queue)
+  })
+
+  test('bury each job once', async () => {
+    const hand = handOf()
+    await hand.send('HSET', hand.keys.meta, 'maxAttempts', 1)
+    await lapsed(hand, 300)
+    const always = [hand.queue]
+    const reports = await Promise.all([
+      maintain(databaseOn(), { always }),
+      maintain(databaseOn(), { always }),
+      maintain(databaseOn(), { always }),
+    ])
+    expect(reports.reduce((total, { dead }) => total + dead, 0)).toBe(300)
+    expect(await hand.send('HGET', hand.keys.failed, 'count')).toBe('300')
+    await clean(hand.queue)
+  })
+})
+
+describe('a clock of the worker that is wrong', () => {
+  test.each([10 * MINUTE_MS, -10 * MINUTE_MS])(
+    'by %d ms moves nothing too early or too late',
+    async (off) => {
+      const database = databaseOn(port, () => Date.now() + off)
+      const [due, later] = [freshQueue(), freshQueue()]
+      await enqueue(database, due, 1)
+      await enqueue(database, later, 5 * MINUTE_MS)
+      await untilServer(raw.port, (await serverNow(raw.port)) + 2)
+      expect(await maintain(database)).toMatchObject({ queues: 2, promoted: 1 })
+      await maintain(database)
+      expect(await raw.run('ZCARD', `emq:{${later}}:schedule`)).toBe(1)
+      // What is remembered of the run, and of the next visits, is told by the server's clock.
+      const now = await serverNow(raw.port)
+      expect(Math.abs(Number(await raw.run('GET', GLOBAL_KEYS.maintenance)) - now)).toBeLessThan(5_000)
+      const planned = (await visitAt(later)) ?? 0
+      expect(planned).toBeGreaterThan(now)
+      expect(planned).toBeLessThan(now + 5 * MINUTE_MS + 5_000)
+      await clean(due, later)
+    },
+  )
+})
+
+describe('a run for some queues only', () => {
+  test('visits these and no other, and does not count as a run', async () => {
+    const database = databaseOn()
+    const [mine, theirs] = [`mine-${freshQueue()}`, freshQueue()]
+    for (const queue of [mine, theirs]) await enqueue(database, queue, 1)
+    await untilServer(raw.port, (await serverNow(raw.port)) + 2)
+    const only = (queue: string): boolean => queue.startsWith('mine-')
+    const report = await maintain(database, { only, always: [theirs] })
+    expect(report).toMatchObject({ queues: 1, promoted: 1, remaining: [] })
+    expect(await raw.run('ZCARD', `emq:{${theirs}}:schedule`)).toBe(1)
+    expect(await raw.run('GET', GLOBAL_KEYS.maintenance)).toBeNull()
+    expect(await maintain(database)).toMatchObject({ promoted: 1 })
+    expect(await raw.run('GET', GLOBAL_KEYS.maintenance)).not.toBeNull()
+    await clean(mine, theirs)
+  })
+})
+
+describe('the fence of versions', () => {
+  test('is read with every run, and a foreign version stops it before anything is written', async () => {
+    const database = databaseOn()
+    const queue = freshQueue()
+    await enqueue(database, queue, 1)
+    await untilServer(raw.port, (await serverNow(raw.port)) + 2)
+    await raw.run('SET', GLOBAL_KEYS.version, 'echomq:4.0.0')
+    const before = await visitAt(queue)
+    await expect(maintain(database)).rejects.toBeInstanceOf(WireVersionError)
+    expect(await visitAt(queue)).toBe(before)
+    expect(await raw.run('ZCARD', `emq:{${queue}}:schedule`)).toBe(1)
+    expect(await raw.run('GET', GLOBAL_KEYS.maintenance)).toBeNull()
+    await raw.run('SET', GLOBAL_KEYS.version, 'echomq:3.0.0')
+    expect(await maintain(database)).toMatchObject({ promoted: 1 })
+    await clean(queue)
+  })
+})
+
+test('a thousand queues that are due are all visited by one run', async () => {
+  const database = databaseOn()
+  const queues = Array.from({ length: 1100 }, () => freshQueue())
+  for (const queue of queues) await raw.run('ZADD', GLOBAL_KEYS.queues, 7, queue)
+  // Some of them stay due whatever a visit finds: they do not hide the others.
+  for (const queue of queues.slice(0, 600)) await raw.run('ZADD', `emq:{${queue}}:pending`, 0, idOf(1))
+  expect(await maintain(database)).toMatchObject({ queues: 1100, remaining: [], failures: [] })
+})
