@@ -3,7 +3,7 @@
  * payload unless it is asked to.
  */
 import { lowestIdAt } from '../protocol/ids.ts'
-import { GLOBAL_KEYS, keyspace } from '../protocol/keys.ts'
+import { GLOBAL_KEYS, isQueueName, keyspace } from '../protocol/keys.ts'
 import {
   DEFAULT_BACKOFF_BASE_MS,
   DEFAULT_BACKOFF_MAX_MS,
@@ -155,10 +155,10 @@ export async function statsOf(port: RedisPort, queues: readonly string[]): Promi
   )
 }
 
-/** The names in the registry, in byte order. */
+/** The names in the registry, in byte order. What else somebody may have put there is no queue. */
 export async function registeredQueues(port: RedisPort): Promise<string[]> {
   const [reply] = await run(port, [['ZRANGE', GLOBAL_KEYS.queues, 0, -1]])
-  return list(reply).map(text).sort()
+  return list(reply).map(text).filter(isQueueName).sort()
 }
 
 const at = (state: string, score: number | undefined): Pick<StoredJob, 'runAt' | 'leaseUntil'> => {
