@@ -161,9 +161,7 @@ export async function maintain(
     ]
     const [version, plan] = await run(port, [['GET', GLOBAL_KEYS.version], due])
     fence.judge(version)
-    return groups(list(plan), 2)
-      .map(([queue, score]) => ({ queue: text(queue), score: text(score) }))
-      .filter(({ queue }) => isQueueName(queue))
+    return groups(list(plan), 2).map(([queue, score]) => ({ queue: text(queue), score: text(score) }))
   }
 
   /** Plans next visits. A queue whose plan is lost stays due, so nothing is lost but a visit more. */
@@ -215,11 +213,11 @@ export async function maintain(
   const remaining: string[] = []
   const known = new Set<string>()
   while (!isOver()) {
-    // What was visited is due no more; what failed or was touched again still stands in front.
+    // What was visited is due no more; what failed, was touched again or is no queue still stands in front.
     const due = (await readPlan(PLAN_PAGE + known.size)).filter(({ queue }) => !known.has(queue))
     if (due.length === 0) break
     for (const { queue } of due) known.add(queue)
-    remaining.push(...(await work(due.filter(({ queue }) => only(queue)))))
+    remaining.push(...(await work(due.filter(({ queue }) => isQueueName(queue) && only(queue)))))
     if (due.length < PLAN_PAGE) break
   }
   const always = (options.always ?? []).filter((queue) => only(queue) && !known.has(queue))
