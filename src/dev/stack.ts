@@ -9,7 +9,7 @@ import { DEV_TOKENS, type DevTokens, devTokensSecret } from './dev-tokens.ts'
 import { choosePort } from './ports.ts'
 import { startRedis } from './redis-server.ts'
 import { startWorker } from './worker.ts'
-import { buildWorker } from './wrangler.ts'
+import { type BuiltWorker, buildWorker } from './wrangler.ts'
 
 export type StackOptions = {
   /** Of the Worker. Default: 8787, or a free one when that is busy; 0: any free one. */
@@ -33,6 +33,8 @@ export type StackOptions = {
   readonly cron?: boolean | undefined
   /** Default: the project's own wrangler.toml. */
   readonly wranglerConfig?: string | undefined
+  /** A Worker that is built already, instead of one that is built now. */
+  readonly worker?: BuiltWorker | undefined
 }
 
 export type Stack = {
@@ -80,7 +82,7 @@ export async function startStack(options: StackOptions = {}): Promise<Stack> {
 
   const port = await choosePort(options.port, DEFAULT_PORT)
   // The longest part of a start; the rest happens in the meantime.
-  const building = buildWorker(options.wranglerConfig)
+  const building = Promise.resolve(options.worker ?? buildWorker(options.wranglerConfig))
   building.catch(() => {})
   const database = await openDatabase(options, parts)
 

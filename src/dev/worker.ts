@@ -4,6 +4,7 @@
 
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
+import { extname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { LOCALHOST } from './ports.ts'
 import type { HostReply, HostRequest } from './worker-host.ts'
@@ -27,7 +28,8 @@ export type RunningWorker = {
   stop(): Promise<void>
 }
 
-const HOST = fileURLToPath(new URL('worker-host.ts', import.meta.url))
+/** Beside this file, and built like this file where it is. */
+const HOST = fileURLToPath(new URL(`worker-host${extname(import.meta.url)}`, import.meta.url))
 
 /**
  * Starts the Worker and waits until it takes requests.

@@ -1,8 +1,9 @@
-/** `npm run dev`: the local stack in the foreground, until it is asked to end. */
+/** `npm run dev`, and `echomq-edge dev`: the local stack in the foreground, until it is asked to end. */
 
 import { Command } from 'commander'
 import { stopWhenAsked } from '../shutdown.ts'
-import { type Stack, startStack } from '../stack.ts'
+import type { Stack } from '../stack.ts'
+import type { BuiltWorker } from '../wrangler.ts'
 import { parsePort, parseUrl } from './options.ts'
 
 type DevOptions = {
@@ -17,7 +18,15 @@ type DevOptions = {
   readonly testMode?: boolean
 }
 
-export function devCommand(): Command {
+/** What is different where the stack is not in a clone of the project. */
+export type DevSurroundings = {
+  /** Throws when the stack cannot run here. */
+  readonly prepare?: () => void
+  /** A Worker that is built already. */
+  readonly worker?: (() => BuiltWorker) | undefined
+}
+
+export function devCommand({ prepare, worker }: DevSurroundings = {}): Command {
   return new Command('dev')
     .description(
       'Starts a working queue on this machine: Redis, the REST bridge that stands for Upstash, the Worker in workerd, ' +
@@ -36,16 +45,22 @@ export function devCommand(): Command {
     .option('--test-mode', "switch on the bridge's test controls, see CONTRIBUTING.md")
     .option('--quiet', 'print nothing but the line that says it is ready')
     .option('--json', 'print that line as JSON')
-    .action(run)
+    .action(async (options: DevOptions) => {
+      prepare?.()
+      await run(options, worker?.())
+    })
 }
 
-async function run(options: DevOptions): Promise<void> {
+async function run(options: DevOptions, worker: BuiltWorker | undefined): Promise<void> {
   // Until the stack is up there is nothing to stop in order: what has been started ends with this process.
   let stop = async (): Promise<void> => {}
   stopWhenAsked(() => stop())
 
-  if (!options.quiet) process.stderr.write('Building the Worker and starting the stack ...\n')
-  const stack = await startStack({ ...options, env: process.env })
+  const building = worker === undefined ? 'Building the Worker and starting' : 'Starting'
+  if (!options.quiet) process.stderr.write(`${building} the stack ...\n`)
+  // Imported here: what the stack stands on need not be installed for the help of this command.
+  const { startStack } = await import('../stack.ts')
+  const stack = await startStack({ ...options, worker, env: process.env })
   stop = stack.stop
 
   // A program that reads JSON gets nothing else on stdout.
