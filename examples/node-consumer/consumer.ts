@@ -54,6 +54,7 @@ consumer.on('stopped', () => say('stopped'))
 // A consumer that stops by itself was refused: whoever started the process should see that.
 process.exitCode = 1
 process.once('SIGTERM', async () => {
+  say('stopping')
   await consumer.stop({ timeoutMs: 10_000 })
   process.exitCode = 0
 })

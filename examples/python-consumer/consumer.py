@@ -21,6 +21,7 @@ import sys
 import threading
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 from queue_over_resp import Bundle, Connection, ConnectionLost, Job, Queue, RedisError, is_refusal
 
@@ -68,6 +69,7 @@ def main() -> None:
     signal.sigwait(ends)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ends)  # The next one ends the process at once.
     stopping.set()
+    say(event="stopping")
     end = threading.Thread(target=lambda: [worker.join() for worker in workers], daemon=True)
     end.start()
     end.join(options.grace)
@@ -89,10 +91,11 @@ def work(queue: Queue, mail_url: str, options: argparse.Namespace) -> None:
             stopping.wait(options.idle)
             continue
         try:
-            report(job, settle(queue, job, mail_url, options))
+            say(event=settle(queue, job, mail_url, options), id=job.id, token=job.token)
         except (ConnectionLost, RedisError) as error:
             if is_refusal(error, "EMQSTALE"):
-                report(job, "leaseLost")  # The job is somebody else's.
+                # The job is somebody else's.
+                say(event="leaseLost", id=job.id, token=job.token)
             else:
                 logging.error("%s: %s", job.id, error)
 
@@ -136,9 +139,9 @@ def send(job: Job, mail_url: str, timeout: float) -> None:
         response.read()
 
 
-def report(job: Job, event: str) -> None:
+def say(**line: Any) -> None:
     with stdout_lock:
-        print(json.dumps({"event": event, "id": job.id, "token": job.token}), flush=True)
+        print(json.dumps(line), flush=True)
 
 
 if __name__ == "__main__":

@@ -183,11 +183,11 @@ class Queue:
             fields = self._run("claim", jobPrefix=self._key("job:"), leaseMs=round(lease_s * 1000))
             if not fields:
                 return None
-            id, payload, token = fields
+            job_id, payload, token = fields
             if payload is not None:
-                return Job(id.decode(), token, payload)
+                return Job(job_id.decode(), token, payload)
             # A ghost: an id whose row is gone. Completing it takes away what the claim left of it, and counts it.
-            self.complete(Job(id.decode(), token))
+            self.complete(Job(job_id.decode(), token))
         return None
 
     def complete(self, job: Job) -> bool:

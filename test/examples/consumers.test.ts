@@ -10,6 +10,7 @@ import { join, relative } from 'node:path'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { startRedis } from '../../src/dev/redis-server.ts'
 import { createRespPort } from '../../src/dev/resp-port.ts'
+import { keyspace } from '../../src/protocol/keys.ts'
 import { text } from '../../src/queue/replies.ts'
 import { census } from '../support/census.ts'
 import { type Child, PROJECT } from './support/child.ts'
@@ -25,6 +26,15 @@ beforeAll(() => {
   consumers = buildConsumers()
 })
 afterAll(() => consumers?.remove())
+
+/** A Redis for one test. */
+async function otherRedis() {
+  const redis = await startRedis()
+  onTestFinished(() => redis.stop())
+  const port = await createRespPort(redis.url)
+  onTestFinished(() => port.close())
+  return { redisUrl: redis.url, port }
+}
 
 const ids = (child: Child, event: string): string[] =>
   child.lines.filter((line) => line.event === event).map(({ id = '' }) => id)
@@ -82,6 +92,7 @@ describe.each<Kind>(['node', 'go', 'python'])('the %s consumer', (kind) => {
     await expect.poll(() => mail.ledger, { timeout: 30_000 }).toHaveLength(concurrency)
 
     consumer.process.kill('SIGTERM')
+    await consumer.until({ event: 'stopping' })
     held.resolve(202)
 
     expect(await consumer.ended).toBe(0)
@@ -172,15 +183,31 @@ describe.each<Exclude<Kind, 'node'>>(['go', 'python'])('the %s consumer, at Redi
     expect(child.stderr()).toContain('claim.lua has the SHA-1')
   })
 
+  test('logs in to a Redis that wants it', async () => {
+    const { place } = await scene(local)
+    const id = 'JOB0KHTOWnGLuC'
+    const { job, pending } = keyspace(place.queue)
+    const { redisUrl, port } = await otherRedis()
+    await port.send([
+      ['HSET', job(id), 'state', 'pending', 'attempts', 0, 'payload', '{"to":"ada@example.com"}'],
+      ['ZADD', pending, 0, id],
+      ['CONFIG', 'SET', 'requirepass', 'p@ss'],
+    ])
+
+    const stranger = consumers[kind]({ ...place, redisUrl })
+    expect(await stranger.ended).toBe(1)
+    expect(stranger.stderr()).toContain('NOAUTH')
+
+    const consumer = consumers[kind]({ ...place, redisUrl: redisUrl.replace('//', '//default:p%40ss@') })
+    await consumer.until({ event: 'completed', id, token: 1 })
+  })
+
   test('does not work a database of another wire version', async () => {
     const { place } = await scene(local)
-    const redis = await startRedis()
-    onTestFinished(() => redis.stop())
-    const other = await createRespPort(redis.url)
-    onTestFinished(() => other.close())
-    await other.send([['SET', '{emq}:version', 'echomq:4.0.0']])
+    const { redisUrl, port } = await otherRedis()
+    await port.send([['SET', '{emq}:version', 'echomq:4.0.0']])
 
-    const child = consumers[kind]({ ...place, redisUrl: redis.url })
+    const child = consumers[kind]({ ...place, redisUrl })
 
     expect(await child.ended).toBe(1)
     expect(child.stderr()).toContain('echomq:4.0.0')

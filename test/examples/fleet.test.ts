@@ -45,55 +45,41 @@ async function stall(child: Child, { queue, place }: Scene): Promise<void> {
 test.each<[Kind, number]>([
   ['go', 2000],
   ['python', 400],
-])(
-  'a %s consumer and one of the Worker do each of %d jobs once',
-  { timeout: 60_000 },
-  async (kind, count) => {
-    const stage = await scene(local, answer, LEASE_MS)
-    const { queue, place } = stage
-    // Both are at work before the great heap is there.
-    const [first, ...others] = emails(count)
-    const jobs = await queue.enqueueMany(first ? [first] : [])
-    const atWorker = consumers.node(place)
-    await atWorker.until({ event: 'completed' })
-    await queue.pause()
-    const atRedis = consumers[kind](place)
-    await untilLooking(local)
-    jobs.push(...(await queue.enqueueMany(others)))
-    await queue.resume()
+])('a %s consumer and one of the Worker do each of %d jobs once', async (kind, count) => {
+  const stage = await scene(local, answer, LEASE_MS)
+  const { queue, place } = stage
+  // Both are at work before the great heap is there.
+  const [first, ...others] = emails(count)
+  const jobs = await queue.enqueueMany(first ? [first] : [])
+  const atWorker = consumers.node(place)
+  await atWorker.until({ event: 'completed' })
+  await queue.pause()
+  const atRedis = consumers[kind](place)
+  await untilLooking(local)
+  jobs.push(...(await queue.enqueueMany(others)))
+  await queue.resume()
 
-    const left = async () => {
-      const { counts } = await queue.stats()
-      return counts.pending
-    }
-    for (let seen = 0; (await left()) > 0; ) {
-      await expect
-        .poll(async () => said(atRedis, 'completed').length > seen || (await left()) === 0)
-        .toBe(true)
-      await stall(atRedis, stage)
-      seen = said(atRedis, 'completed').length + 200
-    }
+  const left = async () => {
+    const { counts } = await queue.stats()
+    return counts.pending
+  }
+  for (let seen = 0; (await left()) > 0; ) {
+    const worked = async () => said(atRedis, 'completed').length > seen || (await left()) === 0
+    await expect.poll(worked, { timeout: 30_000 }).toBe(true)
+    await stall(atRedis, stage)
+    seen = said(atRedis, 'completed').length + 200
+  }
 
-    expect(await atRest(local, queue)).toEqual({ completed: count, failed: 0, ghosts: 0, dead: 0 })
-    // Exactly once: no id twice, none missing.
-    const completed = () => [...said(atRedis, 'completed'), ...said(atWorker, 'completed')]
-    await expect
-      .poll(
-        () =>
-          completed()
-            .map(({ id }) => id)
-            .toSorted(),
-        { timeout: 5_000 },
-      )
-      .toEqual(jobs.map(({ id }) => id))
-    // Both had a share in it, jobs did fail, and leases did lapse.
-    const retried = [...said(atRedis, 'retried'), ...said(atWorker, 'retried')]
-    const lapsed = completed().filter(
-      ({ id, token }) => token !== 1 && !retried.some((line) => line.id === id),
-    )
-    expect(said(atRedis, 'completed').length).toBeGreaterThan(count / 20)
-    expect(said(atWorker, 'completed').length).toBeGreaterThan(count / 20)
-    expect(retried.length).toBeGreaterThanOrEqual(count / 20)
-    expect(lapsed.length).toBeGreaterThan(0)
-  },
-)
+  expect(await atRest(local, queue)).toEqual({ completed: count, failed: 0, ghosts: 0, dead: 0 })
+  // Exactly once: no id is missing, and none is there twice.
+  const completed = () => [...said(atRedis, 'completed'), ...said(atWorker, 'completed')]
+  const ledger = () => completed().map(({ id = '' }) => id)
+  await expect.poll(() => ledger().toSorted(), { timeout: 5_000 }).toEqual(jobs.map(({ id }) => id))
+  // Both had a share in it, jobs did fail, and leases did lapse.
+  const retried = [...said(atRedis, 'retried'), ...said(atWorker, 'retried')]
+  const lapsed = completed().filter(({ id, token }) => token !== 1 && !retried.some((line) => line.id === id))
+  expect(said(atRedis, 'completed').length).toBeGreaterThan(count / 20)
+  expect(said(atWorker, 'completed').length).toBeGreaterThan(count / 20)
+  expect(retried.length).toBeGreaterThanOrEqual(count / 20)
+  expect(lapsed.length).toBeGreaterThan(0)
+})
