@@ -4,8 +4,10 @@
  * Every request passes the same gates in the same order: route, token, method, queue name, scope, id, query, body;
  * only then is Redis asked. Every answer has a request id and is not to be stored; every error is a problem.
  */
+
 import { type Context, Hono } from 'hono'
 import { cors } from 'hono/cors'
+import { createReference } from '#reference'
 import { type Bindings, createDeployments, type Deployment, type DeploymentOptions } from './deployment.ts'
 import type { Settings } from './env.ts'
 import { auditRoutes } from './http/audit.ts'
@@ -14,7 +16,6 @@ import { readBody } from './http/body.ts'
 import { consumeRoutes } from './http/consume.ts'
 import { readiness } from './http/health.ts'
 import { observeRoutes } from './http/observe.ts'
-import { openApiDocument } from './http/openapi.ts'
 import { operateRoutes } from './http/operate.ts'
 import { ProblemError, problemResponse } from './http/problem.ts'
 import { produceRoutes } from './http/produce.ts'
@@ -203,14 +204,15 @@ export function createApp(options: AppOptions = {}, deploymentOf = createDeploym
       return handle(context)
     })
   }
-  let document: string | undefined
-  const documentText = (): string => {
-    document ??= JSON.stringify(openApiDocument(ROUTES))
-    return document
-  }
-  open('/openapi.json', async (context) =>
-    context.body(documentText(), 200, { 'Content-Type': 'application/json' }),
-  )
+  const reference = createReference(ROUTES)
+  open('/openapi.json', async (context) => {
+    const { document } = await reference(context.env)
+    return context.body(document, 200, { 'Content-Type': 'application/json' })
+  })
+  open('/docs', async (context) => {
+    const { page } = await reference(context.env)
+    return context.body(page.html, 200, page.headers)
+  })
   open('/healthz', async (context) => context.json({ status: 'ok' }))
   open('/readyz', async (context) => {
     const { env, database } = context.var.deployment

@@ -83,7 +83,8 @@ export async function startWorker({ built, port, bindings, quiet }: WorkerOption
             compatibilityDate: built.compatibilityDate,
             compatibilityFlags: [...built.compatibilityFlags],
             manifest: { mainModule: built.mainModule, modules: { ...built.modules } },
-            env: toBindings({ ...built.vars, ...bindings }),
+            env: { ...toBindings({ ...built.vars, ...bindings }), ...assetsBinding(built) },
+            ...(built.assets && { assets: { directory: built.assets.directory, hasUserWorker: true } }),
           },
         },
       ],
@@ -104,6 +105,9 @@ export async function startWorker({ built, port, bindings, quiet }: WorkerOption
     stop,
   }
 }
+
+const assetsBinding = ({ assets }: BuiltWorker): Record<string, { type: 'assets' }> =>
+  assets === undefined ? {} : { [assets.binding]: { type: 'assets' } }
 
 function toBindings(values: BuiltWorker['vars']) {
   return Object.fromEntries(

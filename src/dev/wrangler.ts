@@ -27,6 +27,8 @@ export type BuiltWorker = {
   readonly compatibilityFlags: readonly string[]
   /** The variables of wrangler.toml. */
   readonly vars: Readonly<Record<string, Json>>
+  /** The static assets, and the name under which the code finds them. */
+  readonly assets?: { readonly binding: string; readonly directory: string }
   /** Of all modules together. */
   readonly bytes: number
   readonly gzippedBytes: number
@@ -42,6 +44,9 @@ type Metadata = {
 type Binding = { readonly name: string; readonly type: string; readonly text?: string; readonly json?: Json }
 
 const PROJECT = fileURLToPath(new URL('../..', import.meta.url))
+
+/** Where the static assets are, as wrangler.toml says too; an upload does not. */
+export const SITE = join(PROJECT, 'dist', 'site')
 const WRANGLER_CONFIG = join(PROJECT, 'wrangler.toml')
 
 const builds = new Map<string, Promise<BuiltWorker>>()
@@ -111,12 +116,18 @@ async function readUpload(upload: Buffer<ArrayBuffer>): Promise<BuiltWorker> {
   }
   const all = Buffer.concat(contents)
   const metadata: Metadata = JSON.parse(String(form.get('metadata')))
+  const assets = metadata.bindings.find(({ type }) => type === 'assets')
   return {
     mainModule: metadata.main_module,
     modules,
     compatibilityDate: metadata.compatibility_date,
     compatibilityFlags: metadata.compatibility_flags ?? [],
-    vars: Object.fromEntries(metadata.bindings.map((binding) => [binding.name, toVariable(binding)])),
+    vars: Object.fromEntries(
+      metadata.bindings
+        .filter((binding) => binding !== assets)
+        .map((binding) => [binding.name, toVariable(binding)]),
+    ),
+    ...(assets === undefined ? {} : { assets: { binding: assets.name, directory: SITE } }),
     bytes: all.length,
     gzippedBytes: gzipSync(all, { level: 9 }).length,
   }

@@ -196,12 +196,18 @@ function problemResponse(codes: readonly ErrorCode[]): ZodOpenApiResponseObject 
 const groupName = (codes: readonly ErrorCode[]): string => codes.join('-')
 
 /** Errors by their status, as each operation lists them. */
-const grouped = (codes: readonly ErrorCode[]): Map<number, ErrorCode[]> =>
-  Map.groupBy(new Set(codes), (code) => ERRORS[code].status)
+function grouped(codes: readonly ErrorCode[]): Map<number, ErrorCode[]> {
+  const groups = new Map<number, ErrorCode[]>()
+  for (const code of new Set(codes)) {
+    const { status } = ERRORS[code]
+    groups.set(status, [...(groups.get(status) ?? []), code])
+  }
+  return groups
+}
 
 const problems = (codes: readonly ErrorCode[]): ZodOpenApiResponsesObject =>
   Object.fromEntries(
-    [...grouped(codes)].map(([status, group]) => [
+    Array.from(grouped(codes), ([status, group]) => [
       status,
       { $ref: `#/components/responses/${groupName(group)}` },
     ]),

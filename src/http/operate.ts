@@ -33,17 +33,22 @@ const emptyBody = z.strictObject({})
 const pausedResponse = z.object({ paused: z.boolean() })
 const more = z.boolean().meta({ description: 'Whether there is more to do: call again.' })
 
+const meaningOf = (name: keyof typeof settingsResponse.shape) => ({
+  description: settingsResponse.shape[name].description,
+})
+
 const settingsBody = z.strictObject({
-  maxAttempts: maxAttempts.nullish(),
+  maxAttempts: maxAttempts.nullish().meta(meaningOf('maxAttempts')),
   backoff: z
     .strictObject({
       baseMs: integer(1, MAX_BACKOFF_BASE_MS).nullish(),
       maxMs: integer(1, MAX_BACKOFF_MAX_MS).nullish(),
     })
-    .nullish(),
-  leaseMs: leaseMs.nullish(),
-  maxActive: integer(0, MAX_QUEUE_CAP).nullish(),
-  maxPending: integer(0, MAX_QUEUE_CAP).nullish(),
+    .nullish()
+    .meta(meaningOf('backoff')),
+  leaseMs: leaseMs.nullish().meta(meaningOf('leaseMs')),
+  maxActive: integer(0, MAX_QUEUE_CAP).nullish().meta(meaningOf('maxActive')),
+  maxPending: integer(0, MAX_QUEUE_CAP).nullish().meta(meaningOf('maxPending')),
 })
 
 export const operateRoutes = [

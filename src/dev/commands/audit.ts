@@ -44,7 +44,7 @@ export function auditCommand(): Command {
       'only this one; may be given more than once (default: all that the API lists)',
       (queue: string, others: readonly string[] = []) => [...others, queue],
     )
-    .option('--repair', 'mend what has one right answer')
+    .option('--repair', 'repair what has one right answer')
     .option('--json', 'print {"queues":[{"queue","checked","findings","repaired"}]} and nothing else')
     .action(run)
 }
