@@ -181,7 +181,7 @@ export function createObserver(port: RedisPort, queue: string) {
     const { cursor } = page
     if (page.state === 'active' || page.state === 'scheduled') {
       const [low, high] = ['-inf', '+inf']
-      const again = page.withPayload ? 0 : Math.min(cursor?.seen ?? 0, TIES_READ_AGAIN)
+      const again = Math.min(cursor?.seen ?? 0, TIES_READ_AGAIN)
       return {
         by: 'BYSCORE',
         first: cursor?.score ?? (reverse ? high : low),
@@ -219,23 +219,16 @@ export function createObserver(port: RedisPort, queue: string) {
             last,
             reverse ? 'REV' : '',
             offset,
-            page.limit + again,
+            page.limit,
             page.withErrors ? 1 : 0,
             page.withPayload ? 1 : 0,
+            ...(page.cursor === undefined || by === 'BYLEX' ? [] : [page.cursor.id, again]),
           ],
         ),
       ])
       const { cursor } = page
-      const passed = (id: string, score: string): boolean =>
-        cursor !== undefined &&
-        by === 'BYSCORE' &&
-        score === cursor.score &&
-        (reverse ? id >= cursor.id : id <= cursor.id)
-      const [moreInSet, ...found] = list(reply)
-      const rows = groups(found, 9)
-        .map((row) => ({ id: text(row[0]), score: text(row[1]), row }))
-        .filter(({ id, score }) => !passed(id, score))
-      const shown = rows.slice(0, page.limit)
+      const [more, ...found] = list(reply)
+      const shown = groups(found, 9).map((row) => ({ id: text(row[0]), score: text(row[1]), row }))
       const jobs = shown.flatMap(({ id, score, row }): StoredJob[] => {
         const [, , state, attempts, maxAttempts, lapses, startBy, lastError, payload] = row
         // An id without a row is a ghost: no job, and maintenance will drop it.
@@ -255,8 +248,13 @@ export function createObserver(port: RedisPort, queue: string) {
         ]
       })
       const end = shown.at(-1)
-      const more = integer(moreInSet) === 1 || rows.length > page.limit
-      if (end === undefined || !more) return { jobs }
+      if (integer(more) === 0) return { jobs }
+      if (end === undefined) {
+        // Only jobs that came in front of the cursor, at its very score: the page is empty, and the next one looks further.
+        return cursor === undefined
+          ? { jobs }
+          : { jobs, cursor: { ...cursor, seen: cursor.seen + page.limit } }
+      }
       const ties = shown.filter(({ score }) => score === end.score).length
       const seen = ties + (cursor?.score === end.score ? cursor.seen : 0)
       return { jobs, cursor: { id: end.id, score: end.score, seen } }

@@ -60,8 +60,9 @@ export function createOperator(port: RedisPort, queue: string) {
     ): Promise<{ redriven: number; more: boolean; cursor: string | undefined }> {
       const { from, to, cursor } = request
       const low = from === undefined ? '-' : `[${lowestIdAt(from)}`
-      const [, reply] = await run(port, [
-        registerQueue(queue),
+      const isDry = request.dryRun === true
+      const replies = await run(port, [
+        ...(isDry ? [] : [registerQueue(queue)]),
         call(
           'redrive_many',
           [keys.dead, keys.pending, keys.startBy],
@@ -72,11 +73,11 @@ export function createOperator(port: RedisPort, queue: string) {
             to === undefined ? '+' : `(${lowestIdAt(to)}`,
             REDRIVE_SCAN,
             request.errorContains ?? '',
-            request.dryRun === true ? 1 : 0,
+            isDry ? 1 : 0,
           ],
         ),
       ])
-      const [redriven, last, more] = list(reply)
+      const [redriven, last, more] = list(replies.at(-1))
       const hasMore = integer(more) === 1
       return { redriven: integer(redriven), more: hasMore, cursor: hasMore ? text(last) : undefined }
     },
