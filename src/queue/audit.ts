@@ -69,7 +69,8 @@ export const encodeAuditCursor = ({ walk, at }: AuditCursor): string => `${walk}
 export function decodeAuditCursor(text: string): AuditCursor | undefined {
   const [word, at = '', ...rest] = text.split(':')
   const walk = WALKS.find((walk) => walk === word)
-  return walk !== undefined && rest.length === 0 && /^\d{1,20}$/.test(at) ? { walk, at } : undefined
+  const isSound = rest.length === 0 && /^\d{1,20}$/.test(at) && BigInt(at) < 2n ** 64n
+  return walk !== undefined && isSound ? { walk, at } : undefined
 }
 
 export function createAuditor(port: RedisPort, queue: string) {
