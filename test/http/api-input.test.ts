@@ -243,7 +243,11 @@ const OTHERS: readonly [Route, string, readonly string[]][] = [
   [moveMany('redrive'), 'dryRun', ['1', 'null', '"true"', '0']],
   [moveMany('redrive'), 'cursor', ['1', 'null', '""', '"x"', '"ABC0KHTOWnGLuC"']],
   [moveMany('audit'), 'repair', ['1', 'null', '"true"']],
-  [moveMany('audit'), 'cursor', ['1', 'null', '""', '"x"']],
+  [
+    moveMany('audit'),
+    'cursor',
+    ['1', 'null', '""', '"x"', '"rows:-1"', '"rows:18446744073709551616"', '"rows:"'],
+  ],
   [SETTINGS, 'backoff', ['1', '"x"', '[]', 'true']],
   [SETTINGS, 'backoff.capMs', ['1']],
   [SETTINGS, 'paused', ['true']],
