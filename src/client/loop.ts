@@ -174,12 +174,11 @@ export const startLoop = <Payload>(parts: LoopParts<Payload>, options: ConsumeOp
 
   /** What is to become of a job, and what was thrown. */
   const handle = async (held: Held<Payload>): Promise<[Outcome, unknown?]> => {
-    const { signal } = held.abort
     try {
       if (schema)
         held.job = { ...held.job, payload: await parsePayload(schema, held.job.payload).catch(bury) }
-      // The lease may have been lost while the schema was at work.
-      if (!signal.aborted) await handler(held.job, { signal })
+      // The lease may have been lost while the job waited or the schema was at work.
+      if (isOurs(held)) await handler(held.job, { signal: held.abort.signal })
       return [{ move: 'complete' }]
     } catch (thrown) {
       return [outcomeOf(thrown), thrown]
@@ -216,7 +215,7 @@ export const startLoop = <Payload>(parts: LoopParts<Payload>, options: ConsumeOp
     while (!stopping.signal.aborted && running.size < concurrency) {
       const held = waiting.shift()
       if (!held) return
-      if (isOurs(held)) void run(held)
+      void run(held)
     }
   }
 

@@ -229,6 +229,21 @@ describe('reports whose answer is lost', () => {
     expect(moves()).not.toContain('retry')
   })
 
+  test('a complete is repeated beyond its lease, for nobody may have the job yet: told as completed, and only so', async () => {
+    api.put(1)
+    const work = createWork()
+    const { names } = consume(work.handler, { leaseMs: 3_000 })
+    await clock.settle()
+    const [id = ''] = work.started
+    for (const end of ['/complete', '/settle', '/claim']) api.failAlways(end, 'reset')
+    work.end(id)
+    await clock.advance(6_000)
+    api.failAlways('/complete')
+    await clock.advance(30_000)
+    expect(names().filter((name) => name !== 'error')).toEqual(['completed'])
+    expect(api.jobs.has(id)).toBe(false)
+  })
+
   test('a complete that is refused as stale is a lost lease', async () => {
     const [id = ''] = api.put(1)
     const work = createWork()

@@ -86,6 +86,14 @@ describe('out of time', () => {
     expect(api.to('/claim')).toHaveLength(1)
   })
 
+  test('what is given back is counted once, also when the answer to that was lost', async () => {
+    api.put(1, 2, 3)
+    api.fail('/settle', 'lost')
+    const { outcome } = drain(createWork().handler, { deadlineMs: 10_000, batch: 3, leaseMs: 60_000 })
+    await clock.advance(10_000)
+    expect(outcome.result).toEqual({ done: 0, failed: 0, released: 3 })
+  })
+
   test('what ends in its last moments is reported', async () => {
     const [id = ''] = api.put(1)
     const work = createWork()

@@ -192,6 +192,20 @@ describe('case 53: a heartbeat that fails', () => {
   })
 })
 
+test('one that is under way when the consumer has stopped is ended with it, in silence', async () => {
+  api.put(1)
+  api.failAlways('/settle', 'silent')
+  const { consumer, names } = consume(createWork().handler)
+  await clock.advance(10_000)
+  const stopped = consumer.stop({ timeoutMs: 0 })
+  await clock.advance(0)
+  await stopped
+  expect(beats()[0]?.aborted).toBe(true)
+  await clock.advance(60_000)
+  expect(names()).toEqual(['stopped'])
+  expect(clock.timers).toBe(0)
+})
+
 test('one job is lost, the others go on', async () => {
   const [first = '', second = ''] = api.put(1, 2)
   const work = createWork()

@@ -171,6 +171,32 @@ describe('jobs at the time of stopping', () => {
     expect(api.calls.some(({ path }) => path.endsWith('/retry'))).toBe(false)
   })
 
+  test('are given back before it is said to have stopped', async () => {
+    api.put(1)
+    const { consumer } = consume(
+      (_, { signal }) =>
+        new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
+    )
+    await clock.settle()
+    api.fail('/settle', { slowMs: 400 })
+    const { outcome } = stopping(consumer, 5_000)
+    await clock.advance(4_399)
+    expect(outcome.at).toBeUndefined()
+    await clock.advance(1)
+    expect(outcome.at).toBe(4_400)
+  })
+
+  test('whose leases were lost before are not given back', async () => {
+    const [id = ''] = api.put(1)
+    const { consumer } = consume(createWork().handler)
+    await clock.settle()
+    api.steal(id)
+    await clock.advance(10_000)
+    stopping(consumer, 1_000)
+    await clock.advance(1_000)
+    expect(releases()).toEqual([])
+  })
+
   test('are given back again when the answer to that was lost', async () => {
     const [id = ''] = api.put(1)
     api.fail('/settle', 'lost')
@@ -193,6 +219,17 @@ describe('jobs at the time of stopping', () => {
     expect(outcome.at).toBe(1_000)
     expect(releases()).toEqual([])
     expect(api.jobs.get(id)?.state).toBe('active')
+  })
+
+  test('that are reported when it has stopped are told no more', async () => {
+    api.put(1)
+    api.fail('/complete', { slowMs: 3_000 })
+    const { consumer, names } = consume(vi.fn())
+    await clock.settle()
+    stopping(consumer, 1_000)
+    await clock.advance(60_000)
+    expect(api.jobs.size).toBe(0)
+    expect(names()).toEqual(['stopped'])
   })
 })
 

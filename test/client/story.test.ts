@@ -324,7 +324,7 @@ test('drain works a queue empty', async () => {
   await emails.enqueueMany(Array.from({ length: 30 }, (_, n) => ({ payload: n })))
   const result = await emails.drain(
     async ({ payload }) => {
-      if (payload === 3) throw new Error('three')
+      if (payload === 3) throw retryIn(60_000)
     },
     { concurrency: 4, batch: 10 },
   )
