@@ -24,12 +24,12 @@ import {
   maxAttempts,
   refuseTooFarAhead,
 } from './schemas.ts'
+import { noFields } from './validate.ts'
 
 const limit = integer(1, MAX_MOVE_LIMIT)
   .optional()
   .meta({ description: 'At most this many jobs.', default: DEFAULT_MOVE_LIMIT })
 const limitBody = z.strictObject({ limit })
-const emptyBody = z.strictObject({})
 const pausedResponse = z.object({ paused: z.boolean() })
 const more = z.boolean().meta({ description: 'Whether there is more to do: call again.' })
 
@@ -98,7 +98,7 @@ export const operateRoutes = [
     description:
       'Promotes and reaps in all queues where something is to do, in bounded steps and within a time. For schedulers other than the cron. A token with queue patterns maintains only those queues. Safe to repeat.',
     scope: 'operate',
-    body: emptyBody,
+    body: noFields,
     responses: {
       200: {
         description: 'What was moved, and which queues are not finished',
@@ -132,7 +132,7 @@ export const operateRoutes = [
     description:
       'Same id, same payload, a fresh retry budget; the fencing token goes on rising. A repeat is refused: the job is not dead any more.',
     scope: 'operate',
-    body: emptyBody,
+    body: noFields,
     responses: {
       200: {
         description: 'The job is pending',
@@ -251,7 +251,7 @@ export const operateRoutes = [
     description:
       'Claims with `limit` stop at once, others within a second. Everything else goes on: jobs can be enqueued, and those that are active can be settled. Clients that speak to Redis themselves must look for the pause. Safe to repeat.',
     scope: 'operate',
-    body: emptyBody,
+    body: noFields,
     responses: { 200: { description: 'The queue is paused', schema: pausedResponse } },
     errors: [],
     handle: async ({ queue }) => {
@@ -266,7 +266,7 @@ export const operateRoutes = [
     summary: 'Let claims through again',
     description: 'Safe to repeat.',
     scope: 'operate',
-    body: emptyBody,
+    body: noFields,
     responses: { 200: { description: 'The queue is not paused', schema: pausedResponse } },
     errors: [],
     handle: async ({ queue }) => {

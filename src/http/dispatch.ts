@@ -1,0 +1,103 @@
+/**
+ * From a request to the handler of its route, through all gates in the one order that the API promises: token, method,
+ * queue name, scope, id, query, body. Only a handler asks Redis, and its first command passes the fence of versions.
+ */
+import type { Settings } from '../env.ts'
+import { classifyJobId, isJobId, type JobId } from '../protocol/ids.ts'
+import { isQueueName } from '../protocol/keys.ts'
+import type { Database } from '../queue/database.ts'
+import { allows, authenticate, type Grant } from './auth.ts'
+import { readBody } from './body.ts'
+import { ProblemError } from './problem.ts'
+import { type Answer, JsonText, type Method, type Route } from './route.ts'
+import { noFields, plainName, validate } from './validate.ts'
+
+/** What a request is served with. */
+export type Backing = { readonly settings: Settings; readonly database: Database }
+
+/** Serves one path: every method of it. `parameters` are the segments of the path, decoded. */
+export function createDispatcher(routes: readonly Route[]) {
+  const byMethod = new Map<string, Route>(routes.map((route) => [route.method, route]))
+  const methods = routes.map(({ method }) => method)
+  return async (
+    request: Request,
+    parameters: Readonly<Record<string, string | undefined>>,
+    backing: Backing,
+  ): Promise<Response> => {
+    const { settings } = backing
+    const grant = await authenticate(request.headers.get('Authorization'), settings.tokens)
+    if (grant === undefined) throw new ProblemError('unauthorized', 'A valid bearer token is required.')
+    const route = byMethod.get(request.method === 'HEAD' ? 'GET' : request.method)
+    if (route === undefined) throw methodNotAllowed(methods)
+    const name = parameters['queue']
+    if (name !== undefined) checkQueueName(name)
+    checkScope(grant, route, name)
+    const id = parameters['id'] === undefined ? undefined : checkJobId(parameters['id'])
+    const query = validate(route.query ?? noFields, readQuery(new URL(request.url).searchParams), 'query')
+    const json = route.body === undefined ? undefined : await readBody(request, settings.limits.maxBodyBytes)
+    // No body at all is an empty one: where a field is needed, that is what it lacks.
+    const given = json === undefined ? {} : json.value
+    const body = route.body === undefined ? undefined : validate(route.body, given, 'body')
+    const database = fenced(backing.database)
+    const queue = name === undefined ? undefined : database.queue(name)
+    return respond(await route.handle({ request, settings, database, grant, body, json, query, queue, id }))
+  }
+}
+
+export function methodNotAllowed(methods: readonly Method[]): ProblemError {
+  const allow = methods.flatMap((method) => (method === 'GET' ? ['GET', 'HEAD'] : [method]))
+  return new ProblemError('method_not_allowed', `This route takes ${allow.join(', ')}.`, { allow })
+}
+
+function checkQueueName(name: string): void {
+  if (isQueueName(name)) return
+  throw new ProblemError('invalid', 'The queue in the path is no queue name.', {
+    errors: [{ path: 'queue', message: 'must match [A-Za-z0-9][A-Za-z0-9._-]{0,127}, and not be emq' }],
+  })
+}
+
+function checkScope(grant: Grant, route: Route, queue: string | undefined): void {
+  if (!allows(grant, route.scope))
+    throw new ProblemError('forbidden', `The token lacks the scope ${route.scope}.`)
+  if (queue !== undefined && !allows(grant, route.scope, queue))
+    throw new ProblemError('forbidden', 'The token is not for this queue.')
+}
+
+function checkJobId(id: string): JobId {
+  if (isJobId(id)) return id
+  if (classifyJobId(id) === 'other-kind')
+    throw new ProblemError('wrong_kind', 'The id is well-formed, but not of a job.')
+  throw new ProblemError('invalid', 'The id in the path is no job id.', {
+    errors: [{ path: 'id', message: 'must be JOB and 11 base62 digits' }],
+  })
+}
+
+/** Query parameters, each given once. */
+function readQuery(search: URLSearchParams): Record<string, string> {
+  const query: Record<string, string> = {}
+  for (const [name, value] of search) {
+    if (Object.hasOwn(query, name))
+      throw new ProblemError('invalid', 'The query is malformed.', {
+        errors: [{ path: plainName(name), message: 'must be given once' }],
+      })
+    // Not by assignment, which would take `__proto__` for something else.
+    Object.defineProperty(query, name, { value, enumerable: true })
+  }
+  return query
+}
+
+/** The database behind its fence: whatever a handler asks first, the fence is passed before. */
+function fenced({ fence, port, ...database }: Database): Database {
+  const send: Database['port']['send'] = async (commands) => {
+    await fence.pass()
+    return port.send(commands)
+  }
+  return { ...database, fence, port: { send } }
+}
+
+function respond({ status, body, contentType = 'application/json' }: Answer): Response {
+  if (body === undefined) return new Response(null, { status })
+  const isText = contentType !== 'application/json'
+  const text = body instanceof JsonText ? body.text : isText ? String(body) : JSON.stringify(body)
+  return new Response(text, { status, headers: { 'Content-Type': contentType } })
+}
