@@ -60,7 +60,8 @@ func consume() error {
 	}
 	// A connection has one reply after the other, so each goroutine has its own.
 	open := func() *queue { return &queue{name: *queueName, scripts: scripts, conn: &conn{url: redis}} }
-	if err := open().checkVersion(); err != nil {
+	upkeep := open()
+	if err := upkeep.checkVersion(); err != nil {
 		return err
 	}
 
@@ -75,7 +76,7 @@ func consume() error {
 			work(ctx, open(), mail.send)
 		}()
 	}
-	go maintain(ctx, open())
+	go maintain(ctx, upkeep)
 
 	<-ctx.Done()
 	stop() // The next signal ends the process at once.

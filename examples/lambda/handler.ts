@@ -13,8 +13,8 @@ type Email = { readonly to: string }
 
 const { EMQ_URL = '', EMQ_TOKEN = '', EMQ_QUEUE = 'emails', MAIL_URL = '' } = process.env
 
-/** What is left for Lambda itself to answer. */
-const SPARE_MS = 1_000
+/** What is left for a slow start and for the answer. */
+const SPARE_MS = 2_000
 
 const emails = new EchoMQ({ url: EMQ_URL, token: EMQ_TOKEN }).queue<Email>(EMQ_QUEUE)
 

@@ -54,7 +54,8 @@ def main() -> None:
         """A connection has one reply after the other, so each thread has its own."""
         return Queue(options.queue, bundle, Connection(redis_url))
 
-    connect().check_version()
+    upkeep = connect()
+    upkeep.check_version()
     ends = {signal.SIGTERM, signal.SIGINT}
     signal.pthread_sigmask(signal.SIG_BLOCK, ends)
 
@@ -63,7 +64,7 @@ def main() -> None:
         threading.Thread(target=work, args=(connect(), mail_url, options), daemon=True)
         for _ in range(options.concurrency)
     ]
-    for thread in [*workers, threading.Thread(target=maintain, args=(connect(), options), daemon=True)]:
+    for thread in [*workers, threading.Thread(target=maintain, args=(upkeep, options), daemon=True)]:
         thread.start()
 
     signal.sigwait(ends)

@@ -114,7 +114,7 @@ test('the Lambda ends before its time is over and gives back what it could not e
   const stage = await scene(local, () => (isDown ? new Promise(() => {}) : 202), 60_000)
   await stage.queue.enqueueMany(emails(30))
 
-  const { answer, remainingMs } = await invoke(stage, 5_000).until({ event: 'answered' })
+  const { answer, remainingMs } = await invoke(stage, 6_000).until({ event: 'answered' })
 
   expect(remainingMs).toBeGreaterThan(0)
   expect(answer).toMatchObject({ done: 0, failed: 0 })
