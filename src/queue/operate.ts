@@ -154,6 +154,8 @@ export function createOperator(port: RedisPort, queue: string) {
       if (set.length > 0) commands.push(['HSET', keys.meta, ...set])
       if (unset.length > 0) commands.push(['HDEL', keys.meta, ...unset])
       const replies = await run(port, [...commands, ['HGETALL', keys.meta]])
+      // A change that Redis did not take must not be answered as one that is in force.
+      for (const reply of replies.slice(0, -1)) integer(reply)
       return readSettings(
         new Map(groups(list(replies.at(-1)), 2).map(([field, value]) => [text(field), value ?? null])),
       )
