@@ -2,8 +2,11 @@
  * The package as its users get it: packed, judged, installed in an empty project, compiled against, and run, on the
  * Node of the system (20 is the oldest that is supported) and on the project's own.
  */
-import { readFile, writeFile } from 'node:fs/promises'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdir, readFile, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { createInterface } from 'node:readline'
 import { gzipSync } from 'node:zlib'
 import { serve } from '@hono/node-server'
 import { minify } from 'vite'
@@ -53,6 +56,21 @@ async function compile(module: string, moduleResolution: string, ...args: string
   return outcomeOf(join(ROOT, 'node_modules/.bin/tsc'), args, { cwd: folder })
 }
 
+/** The API over HTTP, for one test; answers its URL. */
+function servedApi(): Promise<string> {
+  const { url, token } = shared.bridge
+  const app = createApp({
+    env: { UPSTASH_REDIS_REST_URL: url, UPSTASH_REDIS_REST_TOKEN: token, EMQ_TOKENS },
+  })
+  return new Promise((resolve) => {
+    const options = { fetch: app.fetch, hostname: '127.0.0.1', port: 0, overrideGlobalObjects: false }
+    const server = serve(options, ({ port }) => resolve(`http://127.0.0.1:${port}`))
+    onTestFinished(() => void server.close())
+  })
+}
+
+const BIN = 'node_modules/.bin/echomq-edge'
+
 const nodes = [
   ['the Node of the system', SYSTEM_NODE],
   ['the Node of the project', process.execPath],
@@ -68,17 +86,22 @@ async function run(node: string, file: string, env: Record<string, string> = {})
 describe('the tarball', () => {
   test('has what is needed and nothing else', () => {
     const scripts = installed.files.filter((file) => /^lua\/\w+\.lua$/.test(file))
-    const chunks = installed.files.filter((file) => /^dist\/[\w.-]+-[\w-]{8}(\.d)?\.[tj]s$/.test(file))
+    const chunks = installed.files.filter((file) =>
+      /^dist\/(cli\/)?[\w.-]+-[\w-]{8}(\.d)?\.[tj]s$/.test(file),
+    )
     const others = installed.files.filter((file) => !scripts.includes(file) && !chunks.includes(file))
     expect(scripts.length).toBeGreaterThan(15)
-    expect(others.sort()).toEqual([
+    const wanted = [
       ...['CHANGELOG.md', 'LICENSE', 'README.md'],
       ...['bundle', 'client', 'index', 'worker'].flatMap((entry) => [
         `dist/${entry}.d.ts`,
         `dist/${entry}.js`,
       ]),
+      ...['dist/cli/main.js', 'dist/cli/worker-host.js', 'dist/cli/worker.json'],
+      ...['dist/assets/docs/reference.json'],
       ...['lua/manifest.json', 'package.json'],
-    ])
+    ]
+    expect(others.sort()).toEqual(wanted.sort())
   })
 
   test('knows nothing of the machine it was built on', async () => {
@@ -118,17 +141,7 @@ describe.each(nodes)('on %s', (_name, node) => {
   })
 
   test('the client produces and consumes', async () => {
-    const { url, token } = shared.bridge
-    const app = createApp({
-      env: { UPSTASH_REDIS_REST_URL: url, UPSTASH_REDIS_REST_TOKEN: token, EMQ_TOKENS },
-    })
-    const port = await new Promise<number>((resolve) => {
-      const options = { fetch: app.fetch, hostname: '127.0.0.1', port: 0, overrideGlobalObjects: false }
-      const server = serve(options, (address) => resolve(address.port))
-      onTestFinished(() => void server.close())
-    })
-
-    const env = { EMQ_URL: `http://127.0.0.1:${port}`, EMQ_TOKEN: TOKENS.operator, QUEUE: freshQueue() }
+    const env = { EMQ_URL: await servedApi(), EMQ_TOKEN: TOKENS.operator, QUEUE: freshQueue() }
     expect(await run(node, 'client', env)).toEqual({
       status: 'enqueued',
       to: 'ada@example.com',
@@ -146,6 +159,16 @@ describe.each(nodes)('on %s', (_name, node) => {
       manifest: true,
       wrong: [],
     })
+  })
+
+  test('the command line works', async () => {
+    const { folder } = installed
+    const env = { EMQ_URL: await servedApi(), EMQ_TOKEN: TOKENS.operator }
+    const queue = freshQueue()
+    const cli = (...args: string[]) => outcomeOf(node, [BIN, ...args], { cwd: folder, env })
+    expect(await cli('enqueue', queue, '{"n":9007199254740993}')).toMatchObject({ code: 0, stderr: '' })
+    expect((await cli('claim', queue, '--json')).stdout).toContain('"payload":{"n":9007199254740993}}')
+    expect((await cli('claim', queue)).code).toBe(3)
   })
 
   test('the Worker says that it is of another runtime', async () => {
@@ -169,4 +192,47 @@ test('the client is small and stands alone', async () => {
 
   const { code } = await minify('client.js', source, { module: true })
   expect(gzipSync(code, { level: 9 }).length).toBeLessThanOrEqual(MAX_CLIENT_BYTES)
+})
+
+describe('the local stack of the package', () => {
+  const dev = (node: string) =>
+    outcomeOf(node, [BIN, 'dev', '--json', '--quiet', '--port', '0', '--rest-port', '0'], {
+      cwd: installed.folder,
+    })
+
+  test('names what it needs beyond the package, and its help is there all the same', async () => {
+    const { code, stderr } = await dev(process.execPath)
+    expect(code).toBe(1)
+    const { peerDependencies } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8'))
+    const { hono: _, ...peers } = peerDependencies
+    const packages = Object.entries(peers).map(([name, range]) => `${name}@${range}`)
+    expect(stderr).toContain(`npm install --save-dev ${packages.join(' ')}`)
+    expect((await outcomeOf(process.execPath, [BIN, 'dev', '--help'], { cwd: installed.folder })).code).toBe(
+      0,
+    )
+  })
+
+  test('runs once that is there, without a build', async () => {
+    const { folder } = installed
+    await mkdir(join(folder, 'node_modules/@hono'), { recursive: true })
+    for (const name of ['miniflare', 'ioredis', '@hono/node-server'])
+      await symlink(join(ROOT, 'node_modules', name), join(folder, 'node_modules', name))
+
+    const args = [BIN, 'dev', '--json', '--quiet', '--port', '0', '--rest-port', '0']
+    const child = spawn(process.execPath, args, { cwd: folder, stdio: ['ignore', 'pipe', 'inherit'] })
+    onTestFinished(() => void child.kill())
+    const [line] = await once(createInterface(child.stdout), 'line')
+    const { url, tokens } = JSON.parse(line)
+    for (const path of ['/healthz', '/docs', '/openapi.json'])
+      expect((await fetch(`${url}${path}`)).status).toBe(200)
+    const env = { EMQ_URL: url, EMQ_TOKEN: tokens.operator }
+    const { stdout } = await outcomeOf(process.execPath, [BIN, 'enqueue', 'emails', '1'], {
+      cwd: folder,
+      env,
+    })
+    expect(stdout).toMatch(/^JOB\w{11} enqueued\n$/)
+
+    child.kill('SIGINT')
+    expect(await once(child, 'exit')).toEqual([0, null])
+  })
 })

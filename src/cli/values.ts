@@ -1,0 +1,34 @@
+/** The values of arguments and options: how they are read, and refused in one sentence. */
+import { InvalidArgumentError } from 'commander'
+
+const UNIT_MS = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const
+
+/** `500ms`, `30s`, `5m`, `2h`, `7d` -> milliseconds. A bare number would leave open which. */
+export function parseDuration(text: string): number {
+  const [, number, unit] = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/.exec(text) ?? []
+  if (number === undefined)
+    throw new InvalidArgumentError('It must be a number with a unit: 500ms, 30s, 5m, 2h, 7d.')
+  return Math.round(Number(number) * UNIT_MS[unit as keyof typeof UNIT_MS])
+}
+
+/** An integer in decimal digits. */
+export function parseCount(text: string): number {
+  if (!/^\d{1,15}$/.test(text)) throw new InvalidArgumentError('It must be an integer in decimal digits.')
+  return Number(text)
+}
+
+/** RFC 3339 with a zone -> epoch ms. Without a zone the same text would mean another instant on each machine. */
+export function parseInstant(text: string): number {
+  const ms = /^\d{4}-\d\d-\d\dT.*(Z|[+-]\d\d:\d\d)$/.test(text) ? Date.parse(text) : Number.NaN
+  if (Number.isNaN(ms))
+    throw new InvalidArgumentError('It must be an instant with a zone, such as 2026-11-29T15:00:00Z.')
+  return ms
+}
+
+/** Milliseconds in the largest unit that leaves at most two digits behind the point off: `1.5s`, `30s`, `12m`. */
+export function formatDuration(ms: number): string {
+  const [unit, size] = Object.entries(UNIT_MS)
+    .reverse()
+    .find(([, size]) => ms >= size) ?? ['ms', 1]
+  return `${Number((ms / size).toFixed(1))}${unit}`
+}

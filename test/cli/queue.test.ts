@@ -1,0 +1,267 @@
+/** The commands that work a queue, as child processes against the whole local stack. */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { EchoMQ } from '../../src/client/index.ts'
+import { startStack, type TestStack } from '../../src/dev/stack.ts'
+import { freshQueue } from '../support/api.ts'
+import { type Ended, runCli, startCli, startCliOnTerminal } from './support/cli.ts'
+
+let stack: TestStack
+let env: Record<string, string>
+beforeAll(async () => {
+  stack = await startStack({ port: 0, restPort: 0, testMode: true, quiet: true, cron: false })
+  env = { EMQ_URL: stack.url, EMQ_TOKEN: stack.tokens.operator }
+})
+afterAll(() => stack?.stop())
+
+const emq = (...args: string[]): Promise<Ended> => runCli(args, { env })
+const ok = async (...args: string[]): Promise<string> => {
+  const { code, stdout, stderr } = await emq(...args)
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+  return stdout
+}
+const linesOf = (stdout: string): string[] => stdout.split('\n').filter(Boolean)
+// biome-ignore lint/suspicious/noExplicitAny: what is printed is looked at field by field
+const jsonOf = (stdout: string): any[] => linesOf(stdout).map((line) => JSON.parse(line))
+
+const queueOf = (name: string) => new EchoMQ({ url: stack.url, token: stack.tokens.operator }).queue(name)
+
+/** A queue with so many dead jobs. */
+async function deadJobs(count: number, error = 'e'): Promise<string> {
+  const name = freshQueue()
+  const queue = queueOf(name)
+  await queue.enqueueMany(Array.from({ length: count }, (_, nth) => ({ payload: nth })))
+  for (let left = count; left > 0; left -= 100)
+    await Promise.all((await queue.claim({ limit: 100 })).map((job) => queue.fail(job, { error })))
+  return name
+}
+
+async function fileWith(text: string | Uint8Array): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'emq-cli-'))
+  onTestFinished(() => rm(folder, { recursive: true }))
+  await writeFile(join(folder, 'payload'), text)
+  return `@${join(folder, 'payload')}`
+}
+
+describe('a job', () => {
+  test('is enqueued, claimed, retried and completed, for people', async () => {
+    const queue = freshQueue()
+    const [id = '', status] = (await ok('enqueue', queue, '{"to":"ada@example.com"}')).trim().split(' ')
+    expect(status).toBe('enqueued')
+    expect(await ok('claim', queue, '--lease', '1m')).toBe(`${id}  token 1  1m  {"to":"ada@example.com"}\n`)
+    expect(await ok('retry', queue, id, '1', '--error', 'busy', '--delay', '0ms')).toBe(`${id} scheduled\n`)
+    expect(await ok('claim', queue, '--wait', '10s')).toMatch(new RegExp(`^${id} {2}token 2 `))
+    expect(await ok('complete', queue, id, '2')).toBe(`${id} completed\n`)
+    expect(await ok('stats', queue)).toMatch(/^pending +0\n(.*\n)*completed +1\n/)
+  })
+
+  test('and the same for programs', async () => {
+    const queue = freshQueue()
+    const [{ id, status }] = jsonOf(
+      await ok('enqueue', queue, '5', '--json', '--delay', '10ms', '--key', 'k'),
+    )
+    expect(status).toBe('scheduled')
+    expect(jsonOf(await ok('enqueue', queue, '5', '--json', '--key', 'k'))).toEqual([
+      { id, status: 'duplicate' },
+    ])
+    const [job] = jsonOf(await ok('claim', queue, '--wait', '10s', '--limit', '5', '--json'))
+    expect(job).toMatchObject({ id, queue, token: 1, payload: 5 })
+    expect(jsonOf(await ok('retry', queue, id, '1', '--json'))).toEqual([{ id, status: 'scheduled' }])
+    const [stats] = jsonOf(await ok('stats', queue, '--json'))
+    expect(stats).toMatchObject({ queue, counts: { scheduled: 1 }, paused: false })
+    await ok('claim', queue, '--wait', '10s')
+    expect(jsonOf(await ok('complete', queue, id, '2', '--json'))).toEqual([{ id, status: 'completed' }])
+  })
+
+  test('keeps every digit, from the file to the screen', async () => {
+    const queue = freshQueue()
+    const payload = '{"n":9007199254740993,"x":1.0,\n  "e":1e400}'
+    await ok('enqueue', queue, await fileWith(`${payload}\n`))
+    const { id } = await queueOf(queue)
+      .jobs()
+      [Symbol.asyncIterator]()
+      .next()
+      .then(({ value }) => value ?? { id: '' })
+    const exact = payload.replace('\n', ' ')
+    expect(await ok('jobs', queue, '--payload', '--json')).toContain(`"payload":${exact}}`)
+    expect(await ok('jobs', queue, id, '--json')).toContain(`"payload":${exact}}`)
+    expect(await ok('claim', queue, '--json')).toContain(`"payload":${exact}}`)
+  })
+
+  test('comes from stdin, and as text when it is to be text', async () => {
+    const queue = freshQueue()
+    expect((await runCli(['enqueue', queue], { env, stdin: '{"a":1}\n' })).code).toBe(0)
+    expect((await runCli(['enqueue', queue, '-', '--text'], { env, stdin: 'a\u001b[31m\nb' })).code).toBe(0)
+    const claimed = await ok('claim', queue, '--limit', '2')
+    expect(linesOf(claimed).map((line) => line.split('  ').at(-1))).toEqual(['{"a":1}', 'a\ufffd[31m\ufffdb'])
+  })
+
+  test('is one of many lines', async () => {
+    const queue = freshQueue()
+    const input = await fileWith('1\n\n2\r\n{"three":3.0}\n')
+    expect(await ok('enqueue', queue, input, '--lines')).toBe('3 enqueued\n')
+    expect(jsonOf(await ok('enqueue', queue, input, '--lines', '--json'))).toHaveLength(3)
+    expect(await ok('claim', queue, '--limit', '10', '--json')).toContain('"payload":{"three":3.0}}')
+  })
+})
+
+describe('looking and operating', () => {
+  test('jobs by state, one with its history', async () => {
+    const queue = await deadJobs(3, 'mailbox\u001b]0;x full')
+    const dead = linesOf(await ok('jobs', queue, '--state', 'dead', '--limit', '2'))
+    expect(dead).toHaveLength(2)
+    expect(dead[0]).toMatch(/^JOB\w{11} {2}dead {2}attempts 1 {2}\S+Z {2}mailbox\ufffd\]0;x full$/)
+    const [first] = jsonOf(await ok('jobs', queue, '--state', 'dead', '--oldest', '--limit', '1', '--json'))
+    const one = await ok('jobs', queue, first.id)
+    expect(one).toMatch(/^state +dead$/m)
+    expect(one).toMatch(/^payload +0$/m)
+    expect(await ok('jobs', queue)).toBe('')
+  })
+
+  test('redrives one, some, all', async () => {
+    const queue = await deadJobs(12)
+    const [{ id }] = jsonOf(await ok('jobs', queue, '--state', 'dead', '--limit', '1', '--json'))
+    expect(await ok('redrive', queue, id)).toBe(`${id} pending\n`)
+    expect(await ok('redrive', queue, '--error-contains', 'other')).toBe('0 redriven\n')
+    expect(await ok('redrive', queue, '--error-contains', 'e', '--dry-run')).toBe('11 would be redriven\n')
+    expect(jsonOf(await ok('redrive', queue, '--all', '--json'))).toEqual([{ redriven: 11, dryRun: false }])
+    expect((await queueOf(queue).stats()).counts).toMatchObject({ pending: 12, dead: 0 })
+  })
+
+  test('shows a bar while it redrives, on a terminal only', async () => {
+    const queue = await deadJobs(600)
+    const shown = await startCliOnTerminal(['redrive', queue, '--all'], { env }).ended
+    expect(shown.code).toBe(0)
+    expect(shown.stdout).toContain('redriving [-')
+    expect(shown.stdout).toContain('83%  500/600')
+    expect(shown.stdout).toContain('\r\u001b[K600 redriven')
+  })
+
+  test('pauses and resumes', async () => {
+    const queue = freshQueue()
+    await ok('enqueue', queue, '1')
+    expect(await ok('pause', queue)).toBe(`${queue} paused\n`)
+    expect((await emq('claim', queue)).code).toBe(3)
+    expect(jsonOf(await ok('resume', queue, '--json'))).toEqual([{ queue, paused: false }])
+    expect((await emq('claim', queue)).code).toBe(0)
+  })
+})
+
+describe('watch', () => {
+  test('prints a line for each look until the queue is empty', async () => {
+    const name = freshQueue()
+    const queue = queueOf(name)
+    await queue.enqueueMany([{ payload: 1 }, { payload: 2 }])
+    const { child, ended } = startCli(['watch', name, '--until-empty', '--interval', '50ms'], { env })
+    await new Promise((resolve) => child.stdout.once('data', resolve))
+    for (const job of await queue.claim({ limit: 2 })) await queue.complete(job)
+    const { code, stdout } = await ended
+    expect(code).toBe(0)
+    const lines = linesOf(stdout)
+    expect(lines[0]).toBe('pending 2  active 0  scheduled 0  dead 0  completed 0  failed 0  0/s')
+    expect(lines.at(-1)).toMatch(
+      /^pending 0 {2}active 0 {2}scheduled 0 {2}dead 0 {2}completed 2 {2}failed 0 {2}[\d.]+\/s$/,
+    )
+  })
+
+  test('as JSON, and ends in order when it is asked to', async () => {
+    const name = freshQueue()
+    await queueOf(name).enqueue(1)
+    const { child, ended } = startCli(['watch', name, '--json', '--interval', '10ms'], { env })
+    await new Promise((resolve) => child.stdout.once('data', resolve))
+    child.kill('SIGINT')
+    const { code, stdout, stderr } = await ended
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    expect(jsonOf(stdout)[0]).toMatchObject({ queue: name, counts: { pending: 1 } })
+  })
+
+  test('redraws in place on a terminal, with a bar while the queue drains', async () => {
+    const name = freshQueue()
+    const queue = queueOf(name)
+    await queue.enqueueMany(Array.from({ length: 40 }, (_, nth) => ({ payload: nth })))
+    const { child, ended } = startCliOnTerminal(['watch', name, '--until-empty', '--interval', '20ms'], {
+      env,
+    })
+    await new Promise((resolve) => child.stdout.once('data', resolve))
+    const draining = queue.drain(() => new Promise((resolve) => setTimeout(resolve, 40)))
+    const { code, stdout } = await ended
+    await draining
+    expect(code).toBe(0)
+    expect(stdout).toContain(`\u001b[8A`)
+    expect(stdout).toMatch(/drained {4}\[#+-*\] +\d+% {2}\d+\/40/)
+    expect(stdout).toMatch(/pending {4}0\r?\n/)
+  })
+
+  test('says that Redis is away, and goes on', async () => {
+    const name = freshQueue()
+    await queueOf(name).enqueue(1)
+    const { child, ended } = startCli(['watch', name, '--interval', '10ms'], { env })
+    await new Promise((resolve) => child.stdout.once('data', resolve))
+    stack.bridge.answer({ status: 500, body: '{"error":"ERR boom"}' }, { times: Number.POSITIVE_INFINITY })
+    await new Promise((resolve) => child.stderr.once('data', resolve))
+    await stack.bridge.reset()
+    await new Promise((resolve) => child.stdout.once('data', resolve))
+    child.kill('SIGTERM')
+    const { code, stderr } = await ended
+    expect(code).toBe(0)
+    expect(stderr).toContain('upstream')
+    expect(stderr).not.toContain('boom')
+  })
+})
+
+describe('refusals', () => {
+  test('nothing there is 3', async () => {
+    const queue = freshQueue()
+    expect(await emq('claim', queue)).toEqual({ code: 3, stdout: '', stderr: 'There is no job to claim.\n' })
+    expect(await emq('claim', queue, '--json')).toEqual({ code: 3, stdout: '', stderr: '' })
+    expect(await emq('jobs', queue, 'JOB0KHTOWnGLuC')).toMatchObject({
+      code: 3,
+      stderr: 'There is no such job.\n',
+    })
+    expect(await emq('complete', queue, 'JOB0KHTOWnGLuC', '1')).toMatchObject({
+      code: 3,
+      stdout: 'JOB0KHTOWnGLuC gone\n',
+    })
+    expect(await emq('stats', queue)).toMatchObject({
+      code: 3,
+      stdout: '',
+      stderr: expect.stringContaining('not_found'),
+    })
+  })
+
+  test('a stale token, another state, a token without the scope are 4', async () => {
+    const queue = freshQueue()
+    const { id } = await queueOf(queue).enqueue(1)
+    await ok('claim', queue)
+    const stale = await emq('complete', queue, id, '7', '--json')
+    expect(stale).toMatchObject({ code: 4, stdout: '' })
+    expect(JSON.parse(stale.stderr)).toMatchObject({
+      error: { code: 'stale', reason: 'superseded', status: 409 },
+    })
+    expect((await emq('redrive', queue, id)).code).toBe(4)
+    const producer = { ...env, EMQ_TOKEN: stack.tokens.producer }
+    expect(await runCli(['claim', queue], { env: producer })).toMatchObject({ code: 4, stdout: '' })
+  })
+
+  test('what the API finds malformed is 2, with the field', async () => {
+    const { code, stderr } = await emq('claim', freshQueue(), '--limit', '101')
+    expect(code).toBe(2)
+    expect(stderr).toMatch(/^error: .* invalid .*\n {2}limit .*\n {2}request [\w-]+\n$/)
+    const lines = await runCli(['enqueue', freshQueue(), '--lines', '--delay', '367d'], {
+      env,
+      stdin: '1\n2\n',
+    })
+    expect(lines).toMatchObject({ code: 2, stdout: '2 refused\n' })
+  })
+
+  test('a Redis that is away is 1', async () => {
+    stack.bridge.answer({ status: 500, body: '{"error":"ERR boom"}' }, { times: Number.POSITIVE_INFINITY })
+    onTestFinished(() => stack.bridge.reset())
+    expect(await emq('stats', freshQueue())).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('upstream'),
+    })
+  })
+})

@@ -1,0 +1,48 @@
+/** The command line as a child process. */
+import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
+import { text } from 'node:stream/consumers'
+import { fileURLToPath } from 'node:url'
+
+const MAIN = fileURLToPath(new URL('../../../src/cli/main.ts', import.meta.url))
+
+export type Surroundings = {
+  /** All of the environment but PATH. */
+  readonly env?: Readonly<Record<string, string>>
+  readonly stdin?: string
+  readonly cwd?: string
+}
+
+export type Ended = { readonly code: number | null; readonly stdout: string; readonly stderr: string }
+
+export type Running = { readonly child: ChildProcessWithoutNullStreams; readonly ended: Promise<Ended> }
+
+function follow(child: ChildProcessWithoutNullStreams): Running {
+  const ended = Promise.all([
+    new Promise<number | null>((resolve) => child.once('close', resolve)),
+    text(child.stdout),
+    text(child.stderr),
+  ]).then(([code, stdout, stderr]): Ended => ({ code, stdout, stderr }))
+  return { child, ended }
+}
+
+/** Starts it with nothing on stdin, or with a text. */
+export function startCli(args: readonly string[], { env = {}, stdin = '', cwd }: Surroundings = {}): Running {
+  const child = spawn(process.execPath, [MAIN, ...args], { env: { PATH: process.env['PATH'], ...env }, cwd })
+  // A command that reads nothing may have ended before everything was written.
+  child.stdin.on('error', () => {})
+  child.stdin.end(stdin)
+  return follow(child)
+}
+
+export const runCli = (args: readonly string[], surroundings?: Surroundings): Promise<Ended> =>
+  startCli(args, surroundings).ended
+
+/** The same on a terminal of its own, as `script` makes one: what it shows is all in stdout. */
+export function startCliOnTerminal(args: readonly string[], { env = {} }: Surroundings = {}): Running {
+  const quoted = [process.execPath, MAIN, ...args].map((arg) => `'${arg.replaceAll("'", "'\\''")}'`).join(' ')
+  return follow(
+    spawn('script', ['-qefc', quoted, '/dev/null'], {
+      env: { PATH: process.env['PATH'], TERM: 'xterm', ...env },
+    }),
+  )
+}

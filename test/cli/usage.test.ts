@@ -1,0 +1,123 @@
+/** What the command line says and refuses before it speaks to anybody: help, usage, the token. */
+import { once } from 'node:events'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, onTestFinished, test } from 'vitest'
+import { runCli } from './support/cli.ts'
+
+const SECRET = 'emq_Zm9yLXRoZS1leWVzLW9mLW5vYm9keQ'
+/** Nobody listens there. */
+const env = { EMQ_URL: 'http://127.0.0.1:1', EMQ_TOKEN: SECRET }
+
+const COMMANDS = [
+  ...['enqueue', 'claim', 'complete', 'retry', 'stats', 'jobs', 'redrive', 'pause', 'resume', 'watch', 'dev'],
+  'token',
+]
+
+test('the help names every command, the environment and the exit codes', async () => {
+  const { code, stdout } = await runCli(['--help'])
+  expect(code).toBe(0)
+  for (const command of COMMANDS) expect(stdout).toMatch(new RegExp(`^ {2}${command} `, 'm'))
+  for (const word of ['EMQ_URL', 'EMQ_TOKEN', 'Exit codes:', 'Examples:']) expect(stdout).toContain(word)
+})
+
+test.each(COMMANDS.filter((command) => command !== 'token'))(
+  '%s --help teaches by example',
+  async (command) => {
+    const { code, stdout } = await runCli([command, '--help'])
+    expect(code).toBe(0)
+    expect(stdout).toContain(`$ echomq-edge ${command} `.trimEnd())
+    expect(stdout).toContain('--json')
+  },
+)
+
+test.each([
+  ['no command', []],
+  ['an unknown command', ['frobnicate']],
+  ['an unknown option', ['stats', 'emails', '--jason']],
+  ['a missing queue', ['claim']],
+  ['too many arguments', ['stats', 'emails', 'orders']],
+  ['a duration without a unit', ['claim', 'emails', '--lease', '30']],
+  ['a count that is none', ['claim', 'emails', '--limit', '1.5']],
+  ['an instant without a zone', ['enqueue', 'emails', '1', '--run-at', '2026-11-29T15:00:00']],
+  ['an unknown state', ['jobs', 'emails', '--state', 'done']],
+  ['a job token that is none', ['complete', 'emails', 'JOB0KHTOWnGLuC', 'x']],
+  ['a job id that is none', ['complete', 'emails', '../x', '1']],
+  ['a queue name that is none', ['stats', '../x']],
+  ['a payload that is no JSON', ['enqueue', 'emails', '{to: ada}']],
+  ['a file that is not there', ['enqueue', 'emails', '@/nonexistent']],
+  ['an id for many lines', ['enqueue', 'emails', '1', '--lines', '--id', 'JOB0KHTOWnGLuC']],
+  ['a redrive of nothing in particular', ['redrive', 'emails']],
+  ['a redrive of one and of all', ['redrive', 'emails', 'JOB0KHTOWnGLuC', '--all']],
+  ['a dry run of one', ['redrive', 'emails', 'JOB0KHTOWnGLuC', '--dry-run']],
+])('%s is 2', async (_what, args) => {
+  const { code, stdout, stderr } = await runCli(args, { env })
+  expect(code).toBe(2)
+  expect(stdout).toBe('')
+  expect(stderr).not.toBe('')
+  expect(stderr).not.toContain('    at ')
+})
+
+test.each([
+  [{ EMQ_TOKEN: SECRET }, 'EMQ_URL'],
+  [{ EMQ_URL: 'http://127.0.0.1:1' }, 'EMQ_TOKEN'],
+  [{ EMQ_URL: '', EMQ_TOKEN: SECRET }, 'EMQ_URL'],
+])('what is missing in the environment is named: %j', async (surroundings, name) => {
+  const { code, stderr } = await runCli(['stats', 'emails'], { env: surroundings })
+  expect(code).toBe(2)
+  expect(stderr).toContain(name)
+  expect(stderr).not.toContain(SECRET)
+})
+
+test('a token on the command line is refused, and not repeated', async () => {
+  for (const args of [['--token', SECRET], [`--token=${SECRET}`], [`--api-token=${SECRET}`]]) {
+    const { code, stdout, stderr } = await runCli(['stats', 'emails', ...args], { env })
+    expect(code).toBe(2)
+    expect(stderr).toContain('set EMQ_TOKEN')
+    expect(stdout + stderr).not.toContain(SECRET)
+  }
+})
+
+test('a deployment that cannot be reached is 1, and the token is not shown', async () => {
+  const { code, stdout, stderr } = await runCli(['pause', 'emails', '--json'], { env })
+  expect(code).toBe(1)
+  expect(JSON.parse(stderr)).toMatchObject({ error: { code: 'network', retryable: true } })
+  expect(stdout + stderr).not.toContain(SECRET)
+})
+
+test('--url wins over EMQ_URL', async () => {
+  const server = createServer((socket) => socket.destroy())
+  onTestFinished(() => void server.close())
+  let connections = 0
+  server.on('connection', () => connections++)
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  const address = server.address()
+  const port = typeof address === 'object' ? address?.port : undefined
+  expect((await runCli(['stats', 'emails', '--url', `http://127.0.0.1:${port}`], { env })).code).toBe(1)
+  expect(connections).toBeGreaterThan(0)
+})
+
+test('a payload that is not UTF-8 is refused, never replaced', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'emq-cli-'))
+  onTestFinished(() => rm(folder, { recursive: true }))
+  await writeFile(join(folder, 'payload'), Uint8Array.of(0x22, 0xff, 0x22))
+  const { code, stderr } = await runCli(['enqueue', 'emails', '@payload'], { env, cwd: folder })
+  expect({ code, stderr }).toEqual({ code: 2, stderr: 'error: The payload is not UTF-8.\n' })
+})
+
+test('a token can be made without a clone', async () => {
+  const { code, stdout } = await runCli([
+    'token',
+    '--name',
+    'web',
+    '--scopes',
+    'produce',
+    '--queues',
+    'emails',
+    '--json',
+  ])
+  expect(code).toBe(0)
+  expect(JSON.parse(stdout)).toMatchObject({ token: expect.stringMatching(/^emq_/), entry: { name: 'web' } })
+})
