@@ -7,7 +7,7 @@
 -- REPEATABLE: with a claim key: the jobs of the claim that are still live, with the same tokens; without one a repeat takes further jobs
 -- COST: empty 5 commands (HMGET, ZRANGE, ZRANGE, TIME, ZRANGE), one more with a claim key while anything is active; then 2 a job (HMGET, HSET) and 2 a batch (ZREM, ZADD)
 local active, pending, schedule, dead, failed, ghosts, meta, start_by, claim = unpack(KEYS)
-local prefix, limit, jitter = ARGV[1], tonumber(ARGV[3]), tonumber(ARGV[4])
+local prefix, limit, jitter = ARGV[1], math.max(0, math.floor(tonumber(ARGV[3]))), tonumber(ARGV[4]) or 0.5
 local MAX_BYTES, SWEEP, ROUNDS = 8 * 1024 * 1024, 100, 10
 -- block: chunked
 -- Lua hands a call a few thousand values at the most.
@@ -19,10 +19,10 @@ end
 -- end: chunked
 local settings = redis.call('HMGET', meta, 'maxAttempts', 'backoffBaseMs', 'backoffMaxMs', 'paused', 'leaseMs', 'maxActive')
 local policy = settings
-local lease = tonumber(ARGV[2]) or tonumber(settings[5] or 30000)
+local lease = tonumber(ARGV[2]) or tonumber(settings[5]) or 30000
 -- block: backoff
 local function ceiling(attempt)
-  local base, most = tonumber(policy[2] or 1000), tonumber(policy[3] or 600000)
+  local base, most = tonumber(policy[2]) or 1000, tonumber(policy[3]) or 600000
   return math.min(most, base * 2 ^ math.max(0, math.min(attempt - 1, 40)))
 end
 -- end: backoff
@@ -58,12 +58,12 @@ local function reap(lapsed, now, jitter)
     else
       local row = redis.call('HMGET', key, 'attempts', 'base', 'max_attempts', 'lapses', 'failures', 'last_error')
       local token = row[1] or '0'
-      local used = tonumber(token) - tonumber(row[2] or 0)
-      local limit = tonumber(row[3] or policy[1] or 5)
-      local lapses = tonumber(row[4] or 0) + 1
+      local used = (tonumber(token) or 0) - (tonumber(row[2]) or 0)
+      local limit = tonumber(row[3]) or tonumber(policy[1]) or 5
+      local lapses = (tonumber(row[4]) or 0) + 1
       if limit > 0 and used >= limit then
         local reason = 'lease expired on attempt ' .. used .. ' of ' .. limit
-        local nth = tonumber(row[5] or 0) + 1
+        local nth = (tonumber(row[5]) or 0) + 1
         redis.call('HSET', key, 'state', 'dead', 'lapsed', token, 'lapses', lapses, 'last_error', reason)
         if row[6] then
           redis.call('HSET', key, 'failures', nth, 'error:' .. nth % 5, token .. ' ' .. string.format('%.0f', now) .. ' ' .. reason)
@@ -142,7 +142,7 @@ local function wait()
   return math.max(0, math.min(due or math.huge, lapse or math.huge) - now)
 end
 if settings[4] then return {'paused', wait()} end
-local cap = tonumber(settings[6] or 0)
+local cap = tonumber(settings[6]) or 0
 if cap > 0 then
   limit = math.min(limit, cap - redis.call('ZCARD', active))
   if limit <= 0 then return {'full', wait()} end
@@ -150,7 +150,7 @@ end
 
 local reply, given, leased, left, expired, dropped = {'ok', -1}, 0, {}, {}, 0, 0
 local started, remembered, bytes, full = {}, {}, 0, false
-for _ = 1, ROUNDS do
+for _ = 1, limit > 0 and ROUNDS or 0 do
   local ids = redis.call('ZRANGE', pending, #left, #left + limit - given - 1)
   -- Ids stay in pending until the batch is known; `left` counts those looked at.
   for _, id in ipairs(ids) do
@@ -159,7 +159,7 @@ for _ = 1, ROUNDS do
     if not row[1] then
       redis.call('DEL', key)
       dropped = dropped + 1
-    elseif row[3] and row[2] == '0' and tonumber(row[3]) <= now then
+    elseif row[2] == '0' and (tonumber(row[3]) or math.huge) <= now then
       redis.call('HSET', key, 'state', 'dead', 'last_error', 'expired')
       redis.call('ZADD', dead, 0, id)
       started[#started + 1] = id

@@ -5,7 +5,7 @@
 -- REPLIES: {removed, 1 when there is more}
 -- REPEATABLE: yes, it deletes what is there
 -- COST: 2 commands (ZRANGE, ZCARD) and 3 for each thousand jobs (DEL, ZREM, ZREM)
-local prefix, limit = ARGV[1], tonumber(ARGV[2])
+local prefix, limit = ARGV[1], math.max(0, math.floor(tonumber(ARGV[2])))
 -- block: chunked
 -- Lua hands a call a few thousand values at the most.
 local function chunked(command, key, values)
@@ -14,7 +14,7 @@ local function chunked(command, key, values)
   end
 end
 -- end: chunked
-local ids = redis.call('ZRANGE', KEYS[1], 0, limit - 1)
+local ids = redis.call('ZRANGE', KEYS[1], '-inf', '+inf', 'BYSCORE', 'LIMIT', 0, limit)
 for first = 1, #ids, 1000 do
   local rows = {}
   for i = first, math.min(first + 999, #ids) do rows[#rows + 1] = prefix .. ids[i] end

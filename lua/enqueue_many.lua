@@ -44,7 +44,7 @@ end
 local plain = redis.call('EXISTS', unpack(looked)) == 0
 local room = math.huge
 if not plain then
-  local cap = tonumber(redis.call('HGET', meta, 'maxPending') or 0)
+  local cap = tonumber(redis.call('HGET', meta, 'maxPending')) or 0
   if cap > 0 then room = cap - redis.call('ZCARD', pending) end
 end
 

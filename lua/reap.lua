@@ -18,7 +18,7 @@ end
 -- end: chunked
 -- block: backoff
 local function ceiling(attempt)
-  local base, most = tonumber(policy[2] or 1000), tonumber(policy[3] or 600000)
+  local base, most = tonumber(policy[2]) or 1000, tonumber(policy[3]) or 600000
   return math.min(most, base * 2 ^ math.max(0, math.min(attempt - 1, 40)))
 end
 -- end: backoff
@@ -34,12 +34,12 @@ local function reap(lapsed, now, jitter)
     else
       local row = redis.call('HMGET', key, 'attempts', 'base', 'max_attempts', 'lapses', 'failures', 'last_error')
       local token = row[1] or '0'
-      local used = tonumber(token) - tonumber(row[2] or 0)
-      local limit = tonumber(row[3] or policy[1] or 5)
-      local lapses = tonumber(row[4] or 0) + 1
+      local used = (tonumber(token) or 0) - (tonumber(row[2]) or 0)
+      local limit = tonumber(row[3]) or tonumber(policy[1]) or 5
+      local lapses = (tonumber(row[4]) or 0) + 1
       if limit > 0 and used >= limit then
         local reason = 'lease expired on attempt ' .. used .. ' of ' .. limit
-        local nth = tonumber(row[5] or 0) + 1
+        local nth = (tonumber(row[5]) or 0) + 1
         redis.call('HSET', key, 'state', 'dead', 'lapsed', token, 'lapses', lapses, 'last_error', reason)
         if row[6] then
           redis.call('HSET', key, 'failures', nth, 'error:' .. nth % 5, token .. ' ' .. string.format('%.0f', now) .. ' ' .. reason)

@@ -19,12 +19,12 @@ local policy = {}
 if ARGV[3] == '' or ARGV[4] == '' then
   policy = redis.call('HMGET', KEYS[6], 'maxAttempts', 'backoffBaseMs', 'backoffMaxMs')
 end
-local used = tonumber(row[2]) - tonumber(row[5] or 0)
-local limit = tonumber(ARGV[4]) or tonumber(row[6] or policy[1] or 5)
+local used = (tonumber(row[2]) or 0) - (tonumber(row[5]) or 0)
+local limit = tonumber(ARGV[4]) or tonumber(row[6]) or tonumber(policy[1]) or 5
 local delay = tonumber(ARGV[3])
 -- block: backoff
 local function ceiling(attempt)
-  local base, most = tonumber(policy[2] or 1000), tonumber(policy[3] or 600000)
+  local base, most = tonumber(policy[2]) or 1000, tonumber(policy[3]) or 600000
   return math.min(most, base * 2 ^ math.max(0, math.min(attempt - 1, 40)))
 end
 -- end: backoff
@@ -44,7 +44,7 @@ else
 end
 if ARGV[6] or row[8] then
   -- The last five failures, a ring of fields. In the short form the first one leaves last_error alone.
-  local nth = tonumber(row[7] or 0) + 1
+  local nth = (tonumber(row[7]) or 0) + 1
   redis.call('HSET', KEYS[4], 'state', state, 'last_error', ARGV[5],
     'failures', nth, 'error:' .. nth % 5, row[2] .. ' ' .. string.format('%.0f', now) .. ' ' .. ARGV[5])
 else

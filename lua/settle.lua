@@ -29,7 +29,7 @@ end
 local policy
 -- block: backoff
 local function ceiling(attempt)
-  local base, most = tonumber(policy[2] or 1000), tonumber(policy[3] or 600000)
+  local base, most = tonumber(policy[2]) or 1000, tonumber(policy[3]) or 600000
   return math.min(most, base * 2 ^ math.max(0, math.min(attempt - 1, 40)))
 end
 -- end: backoff
@@ -81,24 +81,26 @@ local function settle(i)
     redis.call('ZADD', active, 'XX', clock() + tonumber(ms), id)
     return 'extended', tonumber(ms)
   end
-  redis.call('ZREM', active, id)
   if action == 'release' then
-    local delay = tonumber(ms)
+    local delay = tonumber(ms) or 0
     local state = delay > 0 and 'scheduled' or 'pending'
+    redis.call('ZREM', active, id)
     redis.call('ZADD', delay > 0 and schedule or pending, delay > 0 and clock() + delay or 0, id)
-    redis.call('HSET', key, 'state', state, 'base', string.format('%.0f', tonumber(row[4] or 0) + 1))
+    redis.call('HSET', key, 'state', state, 'base', string.format('%.0f', (tonumber(row[4]) or 0) + 1))
     return state, delay
   end
 
-  local nth = tonumber(row[6] or 0) + 1
-  local used = tonumber(token) - tonumber(row[4] or 0)
+  local nth = (tonumber(row[6]) or 0) + 1
+  local used = (tonumber(token) or 0) - (tonumber(row[4]) or 0)
   local delay, limit = tonumber(ms), tonumber(max)
   if action == 'retry' and not (delay and limit) then
     read_policy()
-    limit = limit or tonumber(row[5] or policy[1] or 5)
-    delay = delay or math.floor(ceiling(used) * tonumber(jitter))
+    limit = limit or tonumber(row[5]) or tonumber(policy[1]) or 5
+    delay = delay or math.floor(ceiling(used) * (tonumber(jitter) or 1))
   end
-  if action == 'fail' or (limit > 0 and used >= limit) then
+  local dies = action == 'fail' or (limit > 0 and used >= limit)
+  redis.call('ZREM', active, id)
+  if dies then
     redis.call('ZADD', dead, 0, id)
     failure(key, token, 'dead', nth, text)
     died = died + 1

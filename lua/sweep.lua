@@ -6,7 +6,7 @@
 -- REPEATABLE: yes, it moves what is due by the server's clock
 -- COST: 6 commands at rest (TIME, ZRANGE, ZRANGE, ZRANGE, ZCARD, ZCARD); more for what it moves
 local active, pending, schedule, dead, failed, ghosts, meta, start_by = unpack(KEYS)
-local prefix, SWEEP, jitter = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local prefix, SWEEP, jitter = ARGV[1], math.max(0, math.floor(tonumber(ARGV[2]))), tonumber(ARGV[3]) or 0.5
 local policy = {}
 -- block: chunked
 -- Lua hands a call a few thousand values at the most.
@@ -18,7 +18,7 @@ end
 -- end: chunked
 -- block: backoff
 local function ceiling(attempt)
-  local base, most = tonumber(policy[2] or 1000), tonumber(policy[3] or 600000)
+  local base, most = tonumber(policy[2]) or 1000, tonumber(policy[3]) or 600000
   return math.min(most, base * 2 ^ math.max(0, math.min(attempt - 1, 40)))
 end
 -- end: backoff
@@ -54,12 +54,12 @@ local function reap(lapsed, now, jitter)
     else
       local row = redis.call('HMGET', key, 'attempts', 'base', 'max_attempts', 'lapses', 'failures', 'last_error')
       local token = row[1] or '0'
-      local used = tonumber(token) - tonumber(row[2] or 0)
-      local limit = tonumber(row[3] or policy[1] or 5)
-      local lapses = tonumber(row[4] or 0) + 1
+      local used = (tonumber(token) or 0) - (tonumber(row[2]) or 0)
+      local limit = tonumber(row[3]) or tonumber(policy[1]) or 5
+      local lapses = (tonumber(row[4]) or 0) + 1
       if limit > 0 and used >= limit then
         local reason = 'lease expired on attempt ' .. used .. ' of ' .. limit
-        local nth = tonumber(row[5] or 0) + 1
+        local nth = (tonumber(row[5]) or 0) + 1
         redis.call('HSET', key, 'state', 'dead', 'lapsed', token, 'lapses', lapses, 'last_error', reason)
         if row[6] then
           redis.call('HSET', key, 'failures', nth, 'error:' .. nth % 5, token .. ' ' .. string.format('%.0f', now) .. ' ' .. reason)
@@ -126,7 +126,7 @@ if next_expiry[1] and tonumber(next_expiry[2]) <= now then
     -- A job that was claimed once has started, whatever became of that attempt. The row decides: the index may name a
     -- job that is gone, whose id was used again.
     local waits = row[1] == '0' and (row[2] == 'pending' or row[2] == 'scheduled')
-    if waits and row[3] and tonumber(row[3]) <= now then
+    if waits and (tonumber(row[3]) or math.huge) <= now then
       redis.call('ZREM', row[2] == 'pending' and pending or schedule, id)
       redis.call('ZADD', dead, 0, id)
       redis.call('HSET', prefix .. id, 'state', 'dead', 'last_error', 'expired')

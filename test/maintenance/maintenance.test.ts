@@ -2,7 +2,7 @@
  * Maintenance: what a run costs when there is nothing to do, that nothing is due later than the next run, and that
  * neither a failing queue, nor a lost trip, nor a used budget, nor a wrong clock, nor a second run stops it.
  */
-import { beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { type MaintenanceReport, maintain } from '../../src/maintenance/maintenance.ts'
 import { GLOBAL_KEYS } from '../../src/protocol/keys.ts'
 import { SCRIPTS } from '../../src/protocol/scripts.generated.ts'
@@ -16,6 +16,9 @@ import { freshQueue } from '../support/api.ts'
 import { census } from '../support/census.ts'
 import { rawRedis } from '../support/raw-redis.ts'
 import { REST_TOKEN, sharedRedis } from '../support/redis.ts'
+
+// Many round trips: on a machine that is busy with other things they take their time.
+vi.setConfig({ testTimeout: 60_000 })
 
 const shared = sharedRedis()
 const raw = rawRedis(shared)

@@ -2,13 +2,16 @@
  * Backlogs: ten thousand jobs through every mass operation in steps that are bounded, a hundred thousand that are due,
  * and the same scripts told to move more than anybody should at once.
  */
-import { beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test, vi } from 'vitest'
 import { maintain } from '../../src/maintenance/maintenance.ts'
 import { createDatabase, type Queue } from '../../src/queue/database.ts'
 import { freshQueue } from '../support/api.ts'
 import { census } from '../support/census.ts'
 import { bareRedis } from './support/bare.ts'
 import { type Hand, handOn } from './support/hand.ts'
+
+// Many round trips: on a machine that is busy with other things they take their time.
+vi.setConfig({ testTimeout: 60_000 })
 
 const redis = bareRedis()
 
@@ -238,9 +241,20 @@ describe('a script that is told to move all at once', () => {
     for (const limit of [0, -1]) {
       expect(await hand.promote(limit)).toBe(0)
       expect(await hand.reap(limit)).toBe(0)
+      expect(((await hand.sweep(limit)) as number[]).slice(1, 5)).toEqual([0, 0, 0, 0])
+      for (const set of ['pending', 'schedule', 'dead'] as const)
+        expect(await hand.drain(set, limit)).toEqual([0, set === 'schedule' ? 1 : 0])
+      expect(await hand.redriveMany({ limit })).toEqual([0, '', 0])
     }
-    expect(await hand.promote('nonsense')).toHaveProperty('error')
+    for (const script of ['promote', 'reap', 'sweep'] as const)
+      expect(await hand[script]('nonsense')).toHaveProperty('error')
     expect(await counts()).toMatchObject({ scheduled: 5, active: 5 })
+
+    await redis.port.send([['FLUSHALL']])
+    await seed({ state: 'pending', count: 5 })
+    for (const limit of [0, -1]) expect(await hand.claimMany(limit)).toEqual(['ok', -1])
+    expect(await counts()).toMatchObject({ pending: 5, active: 0 })
+    await clean()
   })
 })
 

@@ -349,3 +349,78 @@ describe('the history', () => {
     ])
   })
 })
+
+describe('a number that is none', () => {
+  const SETTINGS = [
+    'maxAttempts',
+    'backoffBaseMs',
+    'backoffMaxMs',
+    'leaseMs',
+    'maxActive',
+    'maxPending',
+  ] as const
+  const spoil = async (hand: Hand) => {
+    for (const field of SETTINGS) await set(hand, field, 'none')
+  }
+
+  test('in the settings is as if it were not there, and stops no move', async () => {
+    const hand = fresh()
+    await spoil(hand)
+    expect(await hand.enqueueMany([{ id: ID }, { id: idOf(2) }])).toEqual([
+      ...['enqueued', ID, 'enqueued', idOf(2)],
+    ])
+    expect(await hand.claimMany(1, '')).toEqual(['ok', -1, ID, 'payload', '1', 30_000])
+    expect(await hand.retry(ID, 1, '', '', 'e', '0.5')).toEqual(['scheduled', 500])
+    expect(await hand.claimMany(1, '')).toEqual(['ok', -1, idOf(2), 'payload', '1', 30_000])
+    expect(await hand.settle([{ action: 'retry', id: idOf(2), token: 1, jitter: '0.5' }])).toEqual([
+      ...['scheduled', 500],
+    ])
+    await clean(hand)
+  })
+
+  test('in a row is as if it were not there, and one such job keeps no pump from the others', async () => {
+    for (const pump of ['reap', 'sweep', 'claimMany'] as const) {
+      const hand = fresh()
+      await spoil(hand)
+      for (const n of [1, 2, 3]) await hand.enqueue(idOf(n))
+      for (const _ of [1, 2, 3]) await hand.claim(0)
+      const fields = ['base', 'max_attempts', 'lapses', 'failures', 'start_by'].flatMap((field) => [
+        field,
+        'none',
+      ])
+      await hand.send('HSET', hand.keys.job(idOf(2)), ...fields, 'last_error', 'x')
+      await untilServer(redis.port, (await serverNow(redis.port)) + 1)
+      await hand[pump]()
+      const { world } = await look(redis.port, hand.queue)
+      expect(Object.keys(world.pending).length).toBe(pump === 'claimMany' ? 2 : 3)
+      await clean(hand)
+    }
+  })
+
+  test('in the place of startBy lets nothing expire', async () => {
+    const hand = fresh()
+    await hand.enqueue(ID)
+    await hand.send('HSET', hand.keys.job(ID), 'start_by', 'none')
+    await hand.send('ZADD', hand.keys.startBy, 1, ID)
+    await hand.sweep()
+    expect(await hand.claimMany(1)).toMatchObject(['ok', -1, ID, 'payload', '1', 100_000])
+    await clean(hand)
+  })
+
+  test('in a report is refused before anything is written, or does without', async () => {
+    const hand = fresh()
+    await hand.enqueue(ID)
+    await hand.claim()
+    const before = (await look(redis.port, hand.queue)).world
+    const wrong = { id: ID, token: 1, ms: 'none', jitter: 'none' } as const
+    expect(await hand.settle([{ action: 'extend', ...wrong }])).toHaveProperty('error')
+    const unknown = { action: 'forget' as 'fail', ...wrong }
+    expect(await hand.settle([unknown])).toHaveProperty('error')
+    expect((await look(redis.port, hand.queue)).world).toEqual(before)
+    expect(await hand.settle([{ action: 'retry', ...wrong }])).toEqual(['scheduled', 1000])
+    await hand.reschedule(ID, { delayMs: 0 })
+    await hand.claim()
+    expect(await hand.settle([{ action: 'release', ...wrong, token: 2 }])).toEqual(['pending', 0])
+    await clean(hand)
+  })
+})

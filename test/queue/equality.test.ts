@@ -3,13 +3,16 @@
  * the same answer. And whatever two clients do in whatever order, the invariants hold.
  */
 import fc from 'fast-check'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { createRespPort, type RespPort } from '../../src/dev/resp-port.ts'
 import { freshQueue } from '../support/api.ts'
 import { census } from '../support/census.ts'
 import { bareRedis } from './support/bare.ts'
 import { type Hand, handOn } from './support/hand.ts'
 import { look, type Readable, serverNow, timeless, untilServer, type World, wipe } from './support/world.ts'
+
+// Many round trips: on a machine that is busy with other things they take their time.
+vi.setConfig({ testTimeout: 60_000 })
 
 const redis = bareRedis()
 let second: RespPort

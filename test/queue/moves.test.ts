@@ -38,6 +38,7 @@ const HOLDERS = table(`
   pending after a redrive from a lapse           | released   | released   | released   | released   | released   | released      | released
   pending past its startBy                       | superseded | superseded | superseded | superseded | superseded | superseded    | superseded
   active by its first claim                      | completed  | retried    | buried     | failed     | given back | put back      | extended
+  active by a claim in time for its startBy      | completed  | retried    | buried     | failed     | given back | put back      | extended
   active by a second claim                       | completed  | retried    | buried     | failed     | given back | put back      | extended
   active again after a lapse                     | completed  | retried    | buried     | failed     | given back | put back      | extended
   active again after a redrive                   | completed  | retried    | buried     | failed     | given back | put back      | extended
@@ -77,6 +78,7 @@ const NAMED = table(`
   pending after a redrive from a lapse           | duplicate  | duplicate     | state    | state        | state     | removed
   pending past its startBy                       | duplicate  | duplicate     | state    | state        | state     | removed
   active by its first claim                      | duplicate  | duplicate     | state    | state        | state     | locked
+  active by a claim in time for its startBy      | duplicate  | duplicate     | state    | state        | state     | locked
   active by a second claim                       | duplicate  | duplicate     | state    | state        | state     | locked
   active again after a lapse                     | duplicate  | duplicate     | state    | state        | state     | locked
   active again after a redrive                   | duplicate  | duplicate     | state    | state        | state     | locked
@@ -116,6 +118,7 @@ const PUMPS = table(`
   pending after a redrive from a lapse           | claimed | claimed          | -        | -         | -         | drained       | -               | -          | -
   pending past its startBy                       | claimed | expired          | -        | -         | expired   | drained       | -               | -          | -
   active by its first claim                      | -       | -                | -        | -         | -         | -             | -               | -          | -
+  active by a claim in time for its startBy      | -       | -                | -        | -         | -         | -             | -               | -          | -
   active by a second claim                       | -       | -                | -        | -         | -         | -             | -               | -          | -
   active again after a lapse                     | -       | -                | -        | -         | -         | -             | -               | -          | -
   active again after a redrive                   | -       | -                | -        | -         | -         | -             | -               | -          | -

@@ -101,6 +101,10 @@ export const STATES = {
     await hand.enqueue(id)
     await hand.claim()
   },
+  'active by a claim in time for its startBy': async (hand, id) => {
+    await hand.enqueueMany([{ id, startBy: (await serverNow(hand.port)) + LATER_MS }])
+    await hand.claim()
+  },
   'active by a second claim': claimTwice,
   'active again after a lapse': async (hand, id) => {
     await hand.enqueue(id)
