@@ -42,6 +42,7 @@ export type Page<Payload = unknown> = {
 
 /**
  * The type of the binding in the calling Worker's `env`. What each verb does is said at the client's `Queue`.
+ * (Cloudflare's own `Service<typeof QueueService>` works, too, but makes `never` of whatever has an unknown payload.)
  *
  * @example
  * type Env = { EMQ: QueueBinding }

@@ -19,7 +19,8 @@ import { sharedRedis } from '../support/redis.ts'
 import { type Installed, install, outcomeOf, ROOT, SYSTEM_NODE } from './support/installed.ts'
 
 const PACKING_TIMEOUT_MS = 120_000
-const COMPILING_TIMEOUT_MS = 60_000
+const COMPILING_TIMEOUT_MS = 120_000
+const STARTING_TIMEOUT_MS = 60_000
 const CLEAN = { code: 0, stdout: '', stderr: '' }
 const MAX_CLIENT_BYTES = 6 * 1024
 
@@ -178,13 +179,19 @@ describe.each(nodes)('on %s', (_name, node) => {
   })
 })
 
-test('the Worker builds from the package and serves', async () => {
-  const config = join(installed.folder, 'wrangler.toml')
-  await writeFile(config, 'name = "mine"\nmain = "worker.ts"\ncompatibility_date = "2026-11-01"\n')
-  const workers = await startWorkers([workerOf('mine', await buildWorker(config), secretsOf(shared.bridge))])
-  onTestFinished(workers.stop)
-  expect(await (await workers.fetch('mine', '/healthz')).json()).toEqual({ status: 'ok' })
-})
+test(
+  'the Worker builds from the package and serves',
+  async () => {
+    const config = join(installed.folder, 'wrangler.toml')
+    await writeFile(config, 'name = "mine"\nmain = "worker.ts"\ncompatibility_date = "2026-11-01"\n')
+    const workers = await startWorkers([
+      workerOf('mine', await buildWorker(config), secretsOf(shared.bridge)),
+    ])
+    onTestFinished(workers.stop)
+    expect(await (await workers.fetch('mine', '/healthz')).json()).toEqual({ status: 'ok' })
+  },
+  STARTING_TIMEOUT_MS,
+)
 
 test('the client is small and stands alone', async () => {
   const source = await readFile(join(installed.folder, 'node_modules/echomq-edge/dist/client.js'), 'utf8')
@@ -212,27 +219,31 @@ describe('the local stack of the package', () => {
     )
   })
 
-  test('runs once that is there, without a build', async () => {
-    const { folder } = installed
-    await mkdir(join(folder, 'node_modules/@hono'), { recursive: true })
-    for (const name of ['miniflare', 'ioredis', '@hono/node-server'])
-      await symlink(join(ROOT, 'node_modules', name), join(folder, 'node_modules', name))
+  test(
+    'runs once that is there, without a build',
+    async () => {
+      const { folder } = installed
+      await mkdir(join(folder, 'node_modules/@hono'), { recursive: true })
+      for (const name of ['miniflare', 'ioredis', '@hono/node-server'])
+        await symlink(join(ROOT, 'node_modules', name), join(folder, 'node_modules', name))
 
-    const args = [BIN, 'dev', '--json', '--quiet', '--port', '0', '--rest-port', '0']
-    const child = spawn(process.execPath, args, { cwd: folder, stdio: ['ignore', 'pipe', 'inherit'] })
-    onTestFinished(() => void child.kill())
-    const [line] = await once(createInterface(child.stdout), 'line')
-    const { url, tokens } = JSON.parse(line)
-    for (const path of ['/healthz', '/docs', '/openapi.json'])
-      expect((await fetch(`${url}${path}`)).status).toBe(200)
-    const env = { EMQ_URL: url, EMQ_TOKEN: tokens.operator }
-    const { stdout } = await outcomeOf(process.execPath, [BIN, 'enqueue', 'emails', '1'], {
-      cwd: folder,
-      env,
-    })
-    expect(stdout).toMatch(/^JOB\w{11} enqueued\n$/)
+      const args = [BIN, 'dev', '--json', '--quiet', '--port', '0', '--rest-port', '0']
+      const child = spawn(process.execPath, args, { cwd: folder, stdio: ['ignore', 'pipe', 'inherit'] })
+      onTestFinished(() => void child.kill())
+      const [line] = await once(createInterface(child.stdout), 'line')
+      const { url, tokens } = JSON.parse(line)
+      for (const path of ['/healthz', '/docs', '/openapi.json'])
+        expect((await fetch(`${url}${path}`)).status).toBe(200)
+      const env = { EMQ_URL: url, EMQ_TOKEN: tokens.operator }
+      const { stdout } = await outcomeOf(process.execPath, [BIN, 'enqueue', 'emails', '1'], {
+        cwd: folder,
+        env,
+      })
+      expect(stdout).toMatch(/^JOB\w{11} enqueued\n$/)
 
-    child.kill('SIGINT')
-    expect(await once(child, 'exit')).toEqual([0, null])
-  })
+      child.kill('SIGINT')
+      expect(await once(child, 'exit')).toEqual([0, null])
+    },
+    STARTING_TIMEOUT_MS,
+  )
 })
