@@ -6,6 +6,7 @@ import { conformanceCommand } from './commands/conformance.ts'
 import { demoCommand } from './commands/demo.ts'
 import { deployCommand } from './commands/deploy.ts'
 import { devCommand } from './commands/dev.ts'
+import { openapiCommand } from './commands/openapi.ts'
 import { tokenCommand } from './commands/token.ts'
 
 const OK = 0
@@ -27,6 +28,7 @@ export async function runProgram(args: readonly string[]): Promise<number> {
     conformanceCommand(),
     tokenCommand(),
     auditCommand(),
+    openapiCommand(),
     deployCommand(),
   ]) {
     program.addCommand(command.exitOverride().showHelpAfterError('(--help shows what there is)'))

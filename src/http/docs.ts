@@ -222,13 +222,14 @@ export async function docsPage(
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
+<link rel="icon" href="data:,">
 <title>${escaped(title)}: reference</title>
 <style>${STYLE}</style>
 ${withViewer ? SWAGGER_UI : ''}
 </head>
 <body>
 <div id="viewer"></div>
-<main class="own" id="operations">
+<main class="own" id="reference">
 <h1>${escaped(title)} ${escaped(version)}</h1>
 ${markdown(description)}
 <p><a href="openapi.json">openapi.json</a> has all of this for machines.</p>

@@ -32,7 +32,10 @@ test.each([
   [['dev', 'extra'], 'too many arguments'],
   [['demo', '--bogus'], "unknown option '--bogus'"],
   [['conformance', '--url', 'https://x.upstash.io'], '--url and --token go together'],
-  [['conformance', '--url', 'https://x.upstash.io', '--token', 'x', '--redis-url', 'redis://x'], 'exclude each other'],
+  [
+    ['conformance', '--url', 'https://x.upstash.io', '--token', 'x', '--redis-url', 'redis://x'],
+    'exclude each other',
+  ],
   [['token', '--name', 'web'], "required option '--scopes <list>' not specified"],
   [['deploy', '--dry-run', 'extra'], '--dry-run takes no further arguments'],
   [['nonsense'], "unknown command 'nonsense'"],

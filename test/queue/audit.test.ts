@@ -318,6 +318,22 @@ describe('an orphan that was active', () => {
   })
 })
 
+test('a step costs six commands, and two for each id that is in a set', async () => {
+  const queue = database.queue(freshQueue())
+  await queue.enqueueMany(Array.from({ length: 10 }, () => ({ payload: '1' })))
+  await auditAll(queue)
+  const costOf = async (walk: 'pending' | 'dead' | 'rows', repair = false) => {
+    await shared.bridge.reset()
+    const { checked } = await queue.audit({ cursor: { walk, at: '0' }, limit: 1000, repair })
+    const { requests, total } = await shared.bridge.counts()
+    return { checked, requests, total }
+  }
+  expect(await costOf('pending')).toEqual({ checked: 10, requests: 2, total: 26 })
+  expect(await costOf('pending', true)).toEqual({ checked: 10, requests: 2, total: 27 })
+  expect(await costOf('dead')).toEqual({ checked: 0, requests: 1, total: 1 })
+  expect((await costOf('rows')).total).toBe(6)
+})
+
 test('a repair makes the queue due for maintenance', async () => {
   const queue = database.queue(freshQueue())
   await queue.enqueue(mint(), '{}')
