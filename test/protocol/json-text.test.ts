@@ -338,7 +338,7 @@ describe('nesting', () => {
 describe('a large body', () => {
   const SIZE = 5 * 1024 * 1024
 
-  // The bound is generous: what it excludes is work that grows with the square of the size.
+  // Work that grows with the square of the size would outlast the runner's own time limit by far.
   it.each([
     ['spaces', `0${' '.repeat(SIZE)}`],
     ['escapes', `"${'\\n'.repeat(SIZE / 2)}"`],
@@ -348,9 +348,7 @@ describe('a large body', () => {
     ['keys', `{${Array.from({ length: SIZE / 12 }, (_, at) => `"k${at}":1`).join()}}`],
   ])('of %s is read in one walk', (_, payload) => {
     const body = bytesOf(`{"payload":${payload}}`)
-    const startedAt = performance.now()
     const reading = readJson(body)
-    expect(performance.now() - startedAt).toBeLessThan(5000)
     expect(reading.ok && reading.payloadText).toBe(payload.trim())
   })
 })
