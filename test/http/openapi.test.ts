@@ -203,7 +203,7 @@ describe('the document', () => {
     ['queue', isQueueName],
     ['id', isJobId],
     ['requestId', (text: string) => requestIdOf(new Headers({ 'X-Request-Id': text })) === text],
-  ] as const)('has the pattern of %s as it is checked', (name, isSound) => {
+  ] as const)('has the pattern of %s as it is checked', async (name, isSound) => {
     const { schema } = document.components.parameters[name]
     const place = ['components', 'parameters', name, 'schema']
     expect(schema).toBeDefined()
@@ -218,7 +218,7 @@ describe('the document', () => {
       fc.stringMatching(/^JOB[0-9][A-Za-z0-9]{10}$/),
       fc.constantFrom('emq', 'x'.repeat(128), 'x'.repeat(129), 'JOB', `JOB${'0'.repeat(11)}`),
     )
-    fc.assert(
+    await fc.assert(
       fc.property(texts, (text) => {
         expect(wrongAt(text, ...place).length === 0).toBe(isSound(text))
       }),
