@@ -1,5 +1,5 @@
 /** Faults 40, 41, 44 and 45: paths, methods, and upstreams that answer what no Redis answers. */
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { type Api, apiOn, freshQueue } from '../support/api.ts'
 import { capturedLog } from '../support/captured-log.ts'
 import { keysOf } from '../support/census.ts'
@@ -135,13 +135,13 @@ describe('44: an upstream whose error repeats the command', () => {
     [502, '<html>SECRET-1'],
     [200, '{"SECRET-1":1}'],
   ])('%i %s: neither answer nor log tells anything of it', async (status, body) => {
+    const api = apiOn(shared)
+    const queue = freshQueue()
+    await api.call('GET', `/v1/queues/${queue}`)
+    shared.bridge.answer({ status, body }, { times: Number.POSITIVE_INFINITY })
+    onTestFinished(() => shared.bridge.reset())
     for (const [method, path, sent] of ROUTES) {
-      const queue = freshQueue()
-      const api = apiOn(shared)
-      await api.call('GET', `/v1/queues/${queue}`)
-      shared.bridge.answer({ status, body }, { times: Number.POSITIVE_INFINITY })
       const answer = await api.call(method, path.replace('{q}', queue), sent)
-      await shared.bridge.reset()
       expect(answer.status, `${path} ${answer.text}`).toBe(503)
       expect(answer.json.code).toBe('upstream')
       expect(answer.text, path).not.toMatch(LEAKS)
@@ -195,16 +195,16 @@ describe('45: an upstream that is no Redis', () => {
   test.each(ANSWERS)(
     '%i %j is a 503 of our own on every route, also when it comes first',
     async (status, body) => {
+      const queue = freshQueue()
+      shared.bridge.answer({ status, body }, { times: Number.POSITIVE_INFINITY })
+      onTestFinished(() => shared.bridge.reset())
       for (const [method, path, sent] of ROUTES) {
-        const queue = freshQueue()
-        shared.bridge.answer({ status, body }, { times: Number.POSITIVE_INFINITY })
         const answer = await apiOn(shared).call(method, path.replace('{q}', queue), sent)
-        await shared.bridge.reset()
         expect(`${answer.status} ${answer.json?.code}`, path).toBe('503 upstream')
         expect(answer.headers.get('Retry-After')).toMatch(/^[1-9]\d*$/)
         expect(answer.headers.get('WWW-Authenticate')).toBeNull()
-        expect(await keysOf(raw.port, queue)).toEqual([])
       }
+      expect(await keysOf(raw.port, queue)).toEqual([])
     },
   )
 

@@ -2,15 +2,18 @@
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { connect } from 'node:net'
+import { Log, LogLevel, Miniflare } from 'miniflare'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { type RedisServer, startRedis } from '../../src/dev/redis-server.ts'
 import { createRespPort, type RespPort } from '../../src/dev/resp-port.ts'
 import { startStack, type TestStack } from '../../src/dev/stack.ts'
 import { buildWorker } from '../../src/dev/wrangler.ts'
-import { keyspace } from '../../src/protocol/keys.ts'
+import { GLOBAL_KEYS, keyspace } from '../../src/protocol/keys.ts'
+import { secretsOf, workerOf } from '../service/support/workers.ts'
 import { freshQueue } from '../support/api.ts'
 import { census } from '../support/census.ts'
 import { until } from '../support/until.ts'
+import { startFailingUpstream } from './support/failing-upstream.ts'
 
 // The first start in a process builds the Worker.
 const START_TIMEOUT_MS = 120_000
@@ -39,6 +42,9 @@ afterAll(async () => {
   await stack?.stop()
   await redis?.stop()
 })
+
+/** What miniflare gives is typed by the types of Workers, which this project does without. */
+type ScheduledWorker = { scheduled(event: { cron: string }): Promise<{ outcome: string }> }
 
 // biome-ignore lint/suspicious/noExplicitAny: an answer is looked at field by field, and a wrong one fails the test
 type Answer = { status: number; text: string; headers: Headers; json: any }
@@ -228,6 +234,60 @@ describe('the cron', () => {
     await raw.send([['RENAME', 'aside', broken]])
     await stack.runCron()
     expect((await counts(queues[0] ?? '')).pending).toBe(1)
+    for (const queue of queues) await clean(queue)
+  })
+})
+
+describe('36: bodies of upstream answers', () => {
+  const CONNECTIONS_OF_A_WORKER = 6
+
+  test('are all read, in the maintenance of 20 queues with half of the answers errors, and stall nothing', {
+    timeout: START_TIMEOUT_MS,
+  }, async () => {
+    const upstream = await startFailingUpstream(() => stack.bridge.url)
+    onTestFinished(() => upstream.stop())
+    const logged: string[] = []
+    const miniflare = new Miniflare({
+      host: '127.0.0.1',
+      port: 0,
+      cf: false,
+      enableDevRegistry: false,
+      telemetry: { enabled: false },
+      log: new Log(LogLevel.NONE),
+      handleStructuredLogs: ({ message }: { message: string }) => void logged.push(message),
+      workers: [
+        workerOf(
+          'echomq-edge',
+          await buildWorker(),
+          secretsOf({ url: upstream.url, token: stack.bridge.token }),
+        ),
+      ],
+    })
+    onTestFinished(() => miniflare.dispose())
+    const worker = (await miniflare.getWorker()) as unknown as ScheduledWorker
+
+    const queues = Array.from({ length: 20 }, freshQueue)
+    const id = 'JOB0KHTOWnGLuC'
+    await raw.send(
+      queues.flatMap((queue) => [
+        ['HSET', keyspace(queue).job(id), 'state', 'scheduled', 'attempts', '0', 'payload', '1'],
+        ['ZADD', keyspace(queue).schedule, 1, id],
+        ['ZADD', GLOBAL_KEYS.queues, 1, queue],
+      ]),
+    )
+    const moved = async (): Promise<number> =>
+      (await raw.send(queues.map((queue) => ['ZCARD', keyspace(queue).pending]))).filter((size) => size === 1)
+        .length
+    for (let runs = 0; (await moved()) < queues.length && runs < 20; runs++)
+      await worker.scheduled({ cron: '* * * * *' })
+    expect(await moved()).toBe(20)
+    expect(upstream.errors).toBeGreaterThan(2)
+    expect({ open: upstream.open, cutOff: upstream.cutOff }).toEqual({ open: 0, cutOff: 0 })
+    expect(upstream.mostOpen).toBeLessThanOrEqual(CONNECTIONS_OF_A_WORKER)
+    expect(logged.join('\n')).not.toMatch(/stalled|deadlock|never generate a response|unread/i)
+
+    upstream.failing = false
+    expect((await worker.scheduled({ cron: '* * * * *' })).outcome).toBe('ok')
     for (const queue of queues) await clean(queue)
   })
 })

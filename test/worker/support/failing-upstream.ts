@@ -1,0 +1,60 @@
+/**
+ * Stands in front of the bridge. While it fails, of two answers one is an error with a long body; it sees whether each
+ * body is read to its end, and how many are on their way at once.
+ */
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+
+export type FailingUpstream = {
+  readonly url: string
+  failing: boolean
+  requests: number
+  errors: number
+  /** Answers that are not through. */
+  open: number
+  mostOpen: number
+  /** Answers whose body nobody read to its end. */
+  cutOff: number
+  stop(): void
+}
+
+export async function startFailingUpstream(bridgeUrl: () => string): Promise<FailingUpstream> {
+  const server = createServer(async (request, response) => {
+    upstream.requests += 1
+    upstream.open += 1
+    upstream.mostOpen = Math.max(upstream.mostOpen, upstream.open)
+    response.once('close', () => {
+      upstream.open -= 1
+      if (!response.writableFinished) upstream.cutOff += 1
+    })
+    const chunks: Buffer[] = []
+    for await (const chunk of request) chunks.push(chunk)
+    if (upstream.failing && upstream.requests % 2 === 0) {
+      upstream.errors += 1
+      // Longer than what buffers on the way hold: it ends only when somebody reads it.
+      response.writeHead(upstream.errors % 3 === 0 ? 200 : 500).end('<html>'.repeat(400_000))
+      return
+    }
+    const answer = await fetch(`${bridgeUrl()}${request.url}`, {
+      method: 'POST',
+      headers: { Authorization: String(request.headers.authorization), 'Upstash-Encoding': 'base64' },
+      body: Buffer.concat(chunks),
+    })
+    response.writeHead(answer.status).end(Buffer.from(await answer.arrayBuffer()))
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const upstream: FailingUpstream = {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    failing: true,
+    requests: 0,
+    errors: 0,
+    open: 0,
+    mostOpen: 0,
+    cutOff: 0,
+    stop() {
+      server.closeAllConnections()
+      server.close()
+    },
+  }
+  return upstream
+}
