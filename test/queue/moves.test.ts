@@ -55,6 +55,7 @@ const HOLDERS = table(`
   scheduled by a second lapse and due            | completed  | lapsed     | lapsed     | lapsed     | lapsed     | lapsed        | lapsed
   dead by a retry                                | released   | released   | released   | released   | released   | released      | released
   dead by a fail                                 | released   | released   | released   | released   | released   | released      | released
+  dead by a fail before its startBy              | released   | released   | released   | released   | released   | released      | released
   dead by a lapse                                | completed  | lapsed     | lapsed     | lapsed     | lapsed     | lapsed        | lapsed
   dead by its startBy                            | superseded | superseded | superseded | superseded | superseded | superseded    | superseded
 `)
@@ -95,6 +96,7 @@ const NAMED = table(`
   scheduled by a second lapse and due            | duplicate  | duplicate     | state    | rescheduled  | hurried   | removed
   dead by a retry                                | duplicate  | duplicate     | redriven | state        | state     | removed
   dead by a fail                                 | duplicate  | duplicate     | redriven | state        | state     | removed
+  dead by a fail before its startBy              | duplicate  | duplicate     | redriven | state        | state     | removed
   dead by a lapse                                | duplicate  | duplicate     | redriven | state        | state     | removed
   dead by its startBy                            | duplicate  | duplicate     | redriven | state        | state     | removed
 `)
@@ -135,6 +137,7 @@ const PUMPS = table(`
   scheduled by a second lapse and due            | -       | promoted, claimed| promoted | -         | promoted  | -             | drained         | -          | -
   dead by a retry                                | -       | -                | -        | -         | -         | -             | -               | drained    | -
   dead by a fail                                 | -       | -                | -        | -         | -         | -             | -               | drained    | -
+  dead by a fail before its startBy              | -       | -                | -        | -         | -         | -             | -               | drained    | -
   dead by a lapse                                | -       | -                | -        | -         | -         | -             | -               | drained    | -
   dead by its startBy                            | -       | -                | -        | -         | -         | -             | -               | drained    | -
 `)

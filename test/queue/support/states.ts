@@ -182,6 +182,11 @@ export const STATES = {
     await claimTwice(hand, id)
     await hand.settle([{ action: 'fail', id, token: 2, error: 'no use' }])
   },
+  'dead by a fail before its startBy': async (hand, id) => {
+    await hand.enqueueMany([{ id, startBy: (await serverNow(hand.port)) + LATER_MS }])
+    await hand.claim()
+    await hand.settle([{ action: 'fail', id, token: 1, error: 'no use' }])
+  },
   'dead by a lapse': async (hand, id) => {
     await hand.enqueueMany([{ id, maxAttempts: 2 }])
     await lapseAndReap(hand)
