@@ -2,7 +2,8 @@
  * The service, called by a second Worker over a binding: both in the real workerd, the queue as it is deployed, on a
  * real Redis. No token is set anywhere.
  */
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { connect } from 'node:net'
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { buildWorker } from '../../src/dev/wrangler.ts'
 import { freshQueue } from '../support/api.ts'
 import { sharedRedis } from '../support/redis.ts'
@@ -179,6 +180,31 @@ describe('the verbs', () => {
     await call('enqueueMany', queue, [{ payload: 'not json' }], { as: 'text' })
     const jobs = await call('claim', queue, { limit: 2, as: 'text' })
     expect(jobs.map(({ payload }: Json) => payload)).toEqual(['1.0', 'not json'])
+  })
+
+  test('a claim that waits ends with its caller, and takes no job then', async () => {
+    const queue = freshQueue()
+    const asked = async () => (await shared.bridge.counts()).requests
+    const body = JSON.stringify({ verb: 'claim', args: [queue, { waitMs: 25_000 }] })
+    const socket = connect(workers.port, '127.0.0.1')
+    onTestFinished(() => void socket.destroy())
+    socket.write(`POST / HTTP/1.1\r\nHost: x\r\nContent-Length: ${body.length}\r\n\r\n${body}`)
+    await expect.poll(asked, { timeout: 10_000 }).toBeGreaterThan(2)
+    // With a reset: workerd takes an orderly end for half of a connection that still listens.
+    socket.resetAndDestroy()
+
+    // While it waited it asked at least once a second.
+    let last = await asked()
+    let since = performance.now()
+    const silence = async () => {
+      const now = await asked()
+      if (now !== last) since = performance.now()
+      last = now
+      return performance.now() - since
+    }
+    await expect.poll(silence, { timeout: 10_000 }).toBeGreaterThan(1_500)
+    const { id } = await call('enqueue', queue, 'left alone')
+    expect(await stateOf(queue, id)).toBe('pending')
   })
 
   test('a claim waits for a job', async () => {

@@ -34,6 +34,8 @@ export const secretsOf = (bridge: { readonly url: string; readonly token: string
 })
 
 export type RunningWorkers = {
+  /** Where the first of them listens. */
+  readonly port: number
   fetch(worker: string, path: string, init?: RequestInit): Promise<Response>
   stop(): Promise<void>
 }
@@ -50,8 +52,9 @@ export async function startWorkers(workers: [Worker, ...Worker[]]): Promise<Runn
     handleStructuredLogs: () => {},
     workers,
   })
-  await miniflare.ready
+  const { port } = await miniflare.ready
   return {
+    port: Number(port),
     async fetch(worker, path, init) {
       const fetcher = (await miniflare.getWorker(worker)) as unknown as Fetcher
       return fetcher.fetch(`http://worker${path}`, init)
