@@ -111,6 +111,19 @@ describe('the API', () => {
     expect((await post(queue, 'claim', {})).json.jobs[0].base64).toBe('/wBh')
   })
 
+  test('1: a reply that is lost on the way from Redis makes no second job, and is no error', async () => {
+    const queue = freshQueue()
+    await call('GET', '/v1/queues')
+    stack.bridge.dropReply()
+    const { status, json } = await post(queue, 'jobs', { payload: 'a' })
+    expect([status, json.status]).toEqual([201, 'enqueued'])
+    const [ids] = await raw.send([['ZRANGE', keyspace(queue).pending, 0, -1]])
+    expect(ids).toEqual([new TextEncoder().encode(json.id)])
+    stack.bridge.dropReply()
+    expect((await post(queue, 'claim', { limit: 1 })).status).toBe(503)
+    await clean(queue)
+  })
+
   test('refuses what is malformed, without Redis', async () => {
     await call('GET', '/v1/queues')
     await stack.bridge.reset()
