@@ -36,15 +36,15 @@ describe.each([600_000, -600_000])('23: a Worker whose clock is wrong by %i ms',
     const api = wrong()
     const queue = freshQueue()
     const ids = [
-      await enqueue(api, queue, { delayMs: 300 }),
-      await enqueue(api, queue, { runAt: Date.now() + 300 }),
-      await enqueue(api, queue, { runAt: new Date(Date.now() + 300).toISOString() }),
+      await enqueue(api, queue, { delayMs: 2_000 }),
+      await enqueue(api, queue, { runAt: Date.now() + 2_000 }),
+      await enqueue(api, queue, { runAt: new Date(Date.now() + 2_000).toISOString() }),
     ]
     expect(await claim(api, queue, { limit: 10 })).toEqual([])
     const startedAt = Date.now()
     const jobs: Job[] = []
     await until(async () => jobs.push(...(await claim(api, queue, { limit: 10, leaseMs: 20_000 }))) === 3)
-    expect(Date.now() - startedAt).toBeLessThan(3_000)
+    expect(Date.now() - startedAt).toBeLessThan(10_000)
     expect(jobs.map(({ id }) => id).sort()).toEqual(ids)
     for (const { id } of jobs)
       expect(Math.abs((await leaseLeft(api, queue, id)) - 20_000)).toBeLessThan(5_000)
@@ -144,20 +144,24 @@ describe('25: a heartbeat after the job is gone', () => {
 test('27: finished just at its deadline: completed or pending, and a 200 is the end of it', async () => {
   const api = apiOn(shared)
   const queue = freshQueue()
-  const ROUNDS = 200
+  const [LANES, ROUNDS] = [10, 200]
   await post(api, queue, 'jobs', { jobs: Array.from({ length: ROUNDS }, (_, payload) => ({ payload })) })
-  const outcomes = await Promise.all(
-    Array.from({ length: ROUNDS }, async (_, round) => {
+  const outcomes: (Job & { status: number; text: string })[] = []
+  const lane = async (_: unknown, first: number): Promise<void> => {
+    for (let round = first; round < ROUNDS; round += LANES) {
       const [held] = await claim(api, queue, { limit: 1, leaseMs: 50 })
-      if (held === undefined) throw new Error('there is a job for each')
+      // A job that lapsed a second time waits for its backoff: there may be none left for this round.
+      if (held === undefined) continue
       await setTimeout(49 + (round % 3))
       const [completed] = await Promise.all([
         post(api, queue, `jobs/${held.id}/complete`, { token: held.token }),
         post(api, queue, 'reap', { limit: 1000 }),
       ])
-      return { ...held, status: completed.status, text: completed.text }
-    }),
-  )
+      outcomes.push({ ...held, status: completed.status, text: completed.text })
+    }
+  }
+  await Promise.all(Array.from({ length: LANES }, lane))
+  expect(outcomes.length).toBeGreaterThan(ROUNDS / 2)
   for (const { status, text } of outcomes) expect([200, 409, 410], text).toContain(status)
   // Whoever was told 200 is the last who ever had that job: it is not delivered again.
   const done = new Set(outcomes.filter(({ status }) => status === 200).map(({ id }) => id))
