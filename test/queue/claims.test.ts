@@ -165,6 +165,16 @@ describe('a repeated claim', () => {
     await clean(hand)
   })
 
+  test('gives no job whose lease was cut short and has run out, though the claim is still remembered', async () => {
+    const hand = await filled(1)
+    await hand.claimMany(1, 60_000, 'c')
+    await hand.settle([{ action: 'extend', id: idOf(1), token: 1, ms: 0 }])
+    await untilServer(redis.port, (await serverNow(redis.port)) + 1)
+    const again = batch(await hand.claimMany(1, 60_000, 'c'))
+    expect([again.ids, again.tokens, again.leases]).toEqual([[idOf(1)], ['2'], [60_000]])
+    await clean(hand)
+  })
+
   test('of a claim that gave nothing is a claim like any other', async () => {
     const hand = fresh()
     expect(batch(await hand.claimMany(1, 60_000, 'c')).ids).toEqual([])
