@@ -189,9 +189,11 @@ export const startLoop = <Payload>(parts: LoopParts<Payload>, options: ConsumeOp
     const { job } = held
     held.isReported = true
     const untilMs = held.leaseEndsAt + GRACE_MS
-    const again = (): boolean => !over.signal.aborted && clock.now() < untilMs
+    // The job's own signal and not one for all: platforms warn of many listeners on one signal.
+    const { signal } = held.abort
+    const again = (): boolean => !signal.aborted && clock.now() < untilMs
     try {
-      const { status, delayMs } = await moves.move(move, job, body, { again, wake: over.signal })
+      const { status, delayMs } = await moves.move(move, job, body, { again, wake: signal })
       if (move === 'complete') emit('completed', { job, status: status === 'gone' ? status : 'completed' })
       else if (move === 'fail' || status === 'dead') emit('dead', { job, error })
       else emit('retried', { job, error, delayMs })
@@ -260,7 +262,9 @@ export const startLoop = <Payload>(parts: LoopParts<Payload>, options: ConsumeOp
           while (running.size > 0 && !stopping.signal.aborted) await change()
         } else {
           if (running.size === 0) emit('idle', {})
-          await sleep(clock, claimed.retryAfterMs || IDLE_MS, stopping.signal)
+          // The wait of the claim itself counts: a queue that was watched all the time need not be left alone.
+          const askAt = claimed.sentAt + (claimed.retryAfterMs || IDLE_MS)
+          await sleep(clock, askAt - clock.now(), stopping.signal)
         }
       } catch (error) {
         if (stopping.signal.aborted) return
@@ -305,6 +309,7 @@ export const startLoop = <Payload>(parts: LoopParts<Payload>, options: ConsumeOp
     await claimAll()
     await Promise.race([handBack(), timeUp])
     over.abort()
+    for (const { abort } of running) abort.abort()
     heartbeat.close()
     return { released, failure }
   }

@@ -43,5 +43,5 @@ export const parsePayload = async <Output>(
       message,
     }),
   )
-  throw new EchoMQError('invalid', `bad payload: ${errors.map(({ path }) => path)}`, { errors })
+  throw new EchoMQError('invalid', `payload does not fit: ${errors.map(({ path }) => path)}`, { errors })
 }

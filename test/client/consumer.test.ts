@@ -1,5 +1,6 @@
 /** The loop: one rule of acknowledgement, concurrency and the buffer, empty queues, errors, events. */
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import * as z from 'zod'
 import {
   type ConsumeOptions,
   type Consumer,
@@ -8,6 +9,7 @@ import {
   EchoMQError,
   type Handler,
   retryIn,
+  type StandardSchema,
 } from '../../src/client/index.ts'
 import { createWork, startConsuming } from './support/consuming.ts'
 import { clientOf, createFakeApi, type FakeApi } from './support/fake-api.ts'
@@ -154,6 +156,83 @@ describe('one rule of acknowledgement', () => {
   })
 })
 
+describe('a schema', () => {
+  const consumeWith = (schema: StandardSchema<unknown, unknown>, handler: Handler<unknown>) => {
+    const consumer = new EchoMQ(clientOf(api, clock)).queue('q', { schema }).consume(handler)
+    consumers.push(consumer)
+    const dead = vi.fn()
+    const retried = vi.fn()
+    const completed = vi.fn()
+    consumer.on('dead', dead)
+    consumer.on('retried', retried)
+    consumer.on('completed', completed)
+    return { dead, retried, completed }
+  }
+
+  test('makes what the handler and the listeners get', async () => {
+    api.put('2030-01-01T00:00:00Z')
+    const handler = vi.fn()
+    const { completed } = consumeWith(z.coerce.date(), handler)
+    await clock.settle()
+    const payload = new Date(Date.UTC(2030, 0, 1))
+    expect(handler.mock.calls[0]?.[0]).toMatchObject({ token: 1, payload })
+    expect(completed.mock.calls[0]?.[0].job.payload).toEqual(payload)
+  })
+
+  test('sends what does not fit to the dead letters, with the places, and runs no handler', async () => {
+    const [id = ''] = api.put({ to: 'SECRET' })
+    const handler = vi.fn()
+    const { dead } = consumeWith(z.object({ to: z.email(), at: z.number() }), handler)
+    await clock.settle()
+    expect(handler).not.toHaveBeenCalled()
+    expect(api.jobs.get(id)).toMatchObject({
+      state: 'dead',
+      lastError: 'EchoMQError: payload does not fit: to,at',
+    })
+    expect(dead.mock.calls[0]?.[0]).toMatchObject({ job: { id }, error: { cause: { code: 'invalid' } } })
+    expect(moves()).toEqual(['fail'])
+  })
+
+  test('that throws is like a handler that does', async () => {
+    api.put(1)
+    const validate = () => {
+      throw new Error('database away')
+    }
+    const { retried } = consumeWith({ '~standard': { version: 1, vendor: 'test', validate } }, vi.fn())
+    await clock.settle()
+    expect(api.to('/retry')[0]?.body.error).toBe('Error: database away')
+    expect(retried).toHaveBeenCalledTimes(1)
+  })
+
+  test('during which the lease is lost: no handler runs', async () => {
+    const [id = ''] = api.put(1)
+    let end = (): void => {}
+    const validate = (value: unknown) =>
+      new Promise<{ value: unknown }>((resolve) => {
+        end = () => resolve({ value })
+      })
+    const handler = vi.fn()
+    consumeWith({ '~standard': { version: 1, vendor: 'test', validate } }, handler)
+    await clock.settle()
+    api.steal(id)
+    await clock.advance(10_000)
+    end()
+    await clock.settle()
+    expect(handler).not.toHaveBeenCalled()
+    expect(moves()).toEqual(['settle'])
+  })
+
+  test('an invalid payload that the handler itself enqueues elsewhere is an error like any other', async () => {
+    const [id = ''] = api.put(1)
+    const others = new EchoMQ(clientOf(api, clock)).queue('others', { schema: z.string() })
+    consumeWith(z.number(), async () => {
+      await others.enqueue(7 as unknown as string)
+    })
+    await clock.settle()
+    expect(api.jobs.get(id)?.state).toBe('scheduled')
+  })
+})
+
 describe('what handlers throw', () => {
   const cyclic: Record<string, unknown> = {}
   cyclic['self'] = cyclic
@@ -177,6 +256,22 @@ describe('what handlers throw', () => {
     expect(api.to('/retry').map(({ body }) => body)).toEqual([{ token: 1, error: text }])
     expect(names()).toEqual(['retried'])
   })
+})
+
+test('many reports that wait for the server at once warn of no leak', async () => {
+  const warned = vi.fn()
+  process.on('warning', warned)
+  api.put(...Array(40).keys())
+  api.failAlways('/complete', { status: 503, headers: { 'retry-after': '60' } })
+  const { consumer } = consume(vi.fn(), { concurrency: 40 })
+  await clock.settle()
+  expect(api.to('/complete')).toHaveLength(40)
+  const stopped = consumer.stop({ timeoutMs: 1_000 })
+  await clock.advance(1_000)
+  await stopped
+  expect(clock.timers).toBe(0)
+  process.off('warning', warned)
+  expect(warned).not.toHaveBeenCalled()
 })
 
 describe('reports whose answer is lost', () => {
@@ -456,12 +551,19 @@ describe('claims', () => {
     expect(api.to('/claim')[0]?.at).toBe(0)
   })
 
-  test("an empty queue is asked again after the server's hint", async () => {
-    api = createFakeApi(clock, 4_000)
-    consume(vi.fn(), { waitMs: 1_000 })
-    await clock.advance(11_000)
-    expect(api.to('/claim').map(({ at }) => at)).toEqual([0, 5_000, 10_000])
-  })
+  test.each([
+    ['none', 0, [0, 4_000, 8_000]],
+    ['a short one', 1_000, [0, 4_000, 8_000]],
+    ['one longer than that', 5_000, [0, 5_000, 10_000]],
+  ])(
+    "an empty queue is asked again after the server's hint, the claim's own wait included: %s",
+    async (_, waitMs, times) => {
+      api = createFakeApi(clock, 4_000)
+      consume(vi.fn(), { waitMs })
+      await clock.advance(11_500)
+      expect(api.to('/claim').map(({ at }) => at)).toEqual(times)
+    },
+  )
 
   test('an answer without a hint does not make a hot loop', async () => {
     api.failAlways('/claim', { status: 200, body: { jobs: [] } })

@@ -74,7 +74,7 @@ describe('what a handler may throw', () => {
   test('retryIn', () => {
     const error = retryIn(5_000)
     expect(error).toBeInstanceOf(Error)
-    expect(outcomeOf(error)).toEqual({ move: 'retry', error: 'retryIn', delayMs: 5_000 })
+    expect(outcomeOf(error)).toEqual({ move: 'retry', error: 'retryIn 5000', delayMs: 5_000 })
     const cause = new Error('busy')
     expect(retryIn(1, cause)).toMatchObject({ cause, message: 'Error: busy' })
   })

@@ -63,6 +63,20 @@ test('a job that was claimed later is renewed with the others', async () => {
   expect(beats()).toHaveLength(2)
 })
 
+test('one is under way at a time, whatever happens meanwhile', async () => {
+  const [first = ''] = api.put(1, 2)
+  const work = createWork()
+  consume(work.handler, { concurrency: 3, batch: 1, waitMs: 0 })
+  api.fail('/settle', { slowMs: 5_000 })
+  await clock.advance(11_000)
+  api.put(3)
+  await clock.advance(1_000)
+  work.end(first)
+  await clock.advance(2_999)
+  expect(work.started).toHaveLength(3)
+  expect(beats()).toHaveLength(1)
+})
+
 test('nothing is renewed when nothing is held', async () => {
   api.put(1)
   consume(vi.fn(), { waitMs: 0 })
@@ -168,6 +182,17 @@ describe('case 53: a heartbeat that fails', () => {
     await clock.advance(leaseMs - 1)
     expect(beats().length).toBeGreaterThanOrEqual(3)
     expect(beats().length).toBeLessThan(40)
+  })
+
+  test('over and over is tried at growing intervals, not in a hot loop', async () => {
+    api.put(1)
+    api.failAlways('/settle', 'reset')
+    clock.chance = 0.999
+    consume(createWork().handler)
+    await clock.advance(29_999)
+    expect(beats().length).toBeLessThan(14)
+    const [first = 0, second = 0, third = 0] = beats().map(({ at }) => at)
+    expect(third - second).toBeGreaterThan(second - first)
   })
 
   test('an item that fails is tried again, and the others are not lost', async () => {

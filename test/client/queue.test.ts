@@ -78,7 +78,10 @@ describe('claim', () => {
     expect(jobs.map(({ id, payload }) => [id, payload])).toEqual([
       [good, { at: new Date(Date.UTC(2030, 0, 1)) }],
     ])
-    expect(api.jobs.get(bad)).toMatchObject({ state: 'dead', lastError: 'EchoMQError: bad payload: at' })
+    expect(api.jobs.get(bad)).toMatchObject({
+      state: 'dead',
+      lastError: 'EchoMQError: payload does not fit: at',
+    })
   })
 
   test('a misfit that cannot be buried now is not handed out either', async () => {

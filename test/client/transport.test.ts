@@ -302,6 +302,24 @@ describe('every attempt ends', () => {
   })
 })
 
+test.each([
+  ['Thu, 01 Jan 2099 00:00:05 GMT', 'Thu, 01 Jan 2099 00:00:00 GMT', 5_000],
+  ['Thu, 01 Jan 2026 00:00:07 GMT', undefined, 7_000],
+  ['Thu, 01 Jan 2026 00:00:07 GMT', 'nonsense', 7_000],
+  ['Thu, 01 Jan 2020 00:00:00 GMT', 'Thu, 01 Jan 2099 00:00:00 GMT', undefined],
+  ['2099', undefined, 60_000],
+  ['Thu, 01 Jan 2099 00:00:00', undefined, undefined],
+  ['soon GMT', undefined, undefined],
+  ['0', undefined, undefined],
+])(
+  'Retry-After %j in an answer of %j: whatever the machine believes the time is',
+  async (after, date, ms) => {
+    answer = () =>
+      new Response(null, { status: 503, headers: { 'retry-after': after, ...(date && { date }) } })
+    expect((await failure(stats())).retryAfterMs).toBe(ms)
+  },
+)
+
 test('nothing shows the token: neither the client, nor a queue, nor an error', async () => {
   const emq = client()
   answer = () => Promise.reject(new TypeError('fetch failed'))
