@@ -1,9 +1,9 @@
 /** Jobs as they travel: JSON text into which stored payloads are put as they are. */
-import { mintedAt } from '../protocol/ids.ts'
+import { classifyJobId, mintedAt } from '../protocol/ids.ts'
 import { payloadMembers } from '../protocol/json-text.ts'
 import type { ClaimedJob } from '../queue/consume.ts'
 import type { StoredJob } from '../queue/observe.ts'
-import { iso } from './schemas.ts'
+import { iso, optionalIso } from './schemas.ts'
 
 export type As = 'json' | 'text'
 
@@ -11,12 +11,14 @@ export type As = 'json' | 'text'
 const withMembers = (value: object, members: string): string =>
   `${JSON.stringify(value).slice(0, -1)},${members}}`
 
-const optionalIso = (ms: number | undefined): string | undefined => (ms === undefined ? undefined : iso(ms))
+/** The mint time that an id carries; an id that another client made up carries none. */
+const enqueuedAt = (id: string): string | undefined =>
+  classifyJobId(id) === 'ill-formed' ? undefined : iso(mintedAt(id))
 
 /** A claimed job. */
 export const claimedJobText = (queue: string, job: ClaimedJob, as: As): string =>
   withMembers(
-    { id: job.id, queue, token: job.token, leaseMs: job.leaseMs, enqueuedAt: iso(mintedAt(job.id)) },
+    { id: job.id, queue, token: job.token, leaseMs: job.leaseMs, enqueuedAt: enqueuedAt(job.id) },
     payloadMembers(job.payload, as),
   )
 
@@ -31,7 +33,7 @@ export function storedJobText(
     queue,
     state: job.state,
     attempts: job.attempts,
-    enqueuedAt: iso(mintedAt(job.id)),
+    enqueuedAt: enqueuedAt(job.id),
     runAt: optionalIso(job.runAt),
     leaseUntil: optionalIso(job.leaseUntil),
     maxAttempts: job.maxAttempts,

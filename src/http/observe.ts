@@ -10,7 +10,7 @@ import { storedJobText } from './jobs-json.ts'
 import { metricsText } from './metrics.ts'
 import { ProblemError } from './problem.ts'
 import { type Call, JsonText, ok, route } from './route.ts'
-import { as, digits, instantParameter, iso, jobId, payloadMembers } from './schemas.ts'
+import { as, digits, instantParameter, iso, jobId, optionalIso, payloadMembers } from './schemas.ts'
 
 const STATES = ['pending', 'active', 'scheduled', 'dead'] as const
 
@@ -83,12 +83,11 @@ const payloadParameter = flag.meta({
 
 /** Stats as the API writes them. */
 export function statsBody({ known: _, oldestPending, nextDueMs, nextLapseMs, ...stats }: QueueStats): object {
-  const at = (ms: number | undefined) => (ms === undefined ? undefined : iso(ms))
   return {
     ...stats,
-    oldestPendingAt: oldestPending === undefined ? undefined : at(mintedAt(oldestPending)),
-    nextDueAt: at(nextDueMs),
-    nextLapseAt: at(nextLapseMs),
+    oldestPendingAt: oldestPending === undefined ? undefined : iso(mintedAt(oldestPending)),
+    nextDueAt: optionalIso(nextDueMs),
+    nextLapseAt: optionalIso(nextLapseMs),
   }
 }
 

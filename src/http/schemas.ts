@@ -189,3 +189,7 @@ export const problemSchema = z
 
 /** Milliseconds since the epoch as the API writes instants. */
 export const iso = (ms: number): string => new Date(ms).toISOString()
+
+/** The same of a stored score. What stands in Redis is not always what we wrote: what is no instant is left out. */
+export const optionalIso = (ms: number | undefined): string | undefined =>
+  ms === undefined || Number.isNaN(new Date(ms).getTime()) ? undefined : iso(ms)

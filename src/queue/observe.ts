@@ -2,7 +2,7 @@
  * Observing: counts, settings, pages of jobs and single jobs. Nothing here changes anything, and a list reads no
  * payload unless it is asked to.
  */
-import { lowestIdAt } from '../protocol/ids.ts'
+import { classifyJobId, lowestIdAt } from '../protocol/ids.ts'
 import { GLOBAL_KEYS, isQueueName, keyspace } from '../protocol/keys.ts'
 import {
   DEFAULT_BACKOFF_BASE_MS,
@@ -131,7 +131,10 @@ function readStats(queue: string, replies: readonly Reply[]): QueueStats {
   return {
     queue,
     counts,
-    oldestPending: optionalText(list(oldest)[0]),
+    // An id that another client made up carries no time.
+    oldestPending: list(oldest)
+      .map(text)
+      .find((id) => classifyJobId(id) !== 'ill-formed'),
     nextDueMs: optionalInteger(list(due)[1]),
     nextLapseMs: optionalInteger(list(lapse)[1]),
     paused: fields.has('paused'),
