@@ -29,23 +29,24 @@ export type Heartbeat<H extends Hold> = {
   close(): void
 }
 
-type HeartbeatOptions<H> = {
-  readonly transport: Transport
-  readonly moves: Moves
-  /** How long to renew a lease for, in milliseconds. */
-  readonly leaseMs: () => number
-  readonly lost: (hold: H) => void
-  readonly failed: (error: EchoMQError) => void
-}
-
 /** Where in a lease, sent at this time and lasting so long, its end and its renewal are. */
 export const leaseFrom = (sentAt: number, leaseMs: number): Pick<Hold, 'leaseEndsAt' | 'renewAt'> => ({
   leaseEndsAt: sentAt + leaseMs,
   renewAt: sentAt + leaseMs / 3,
 })
 
-export const createHeartbeat = <H extends Hold>(options: HeartbeatOptions<H>): Heartbeat<H> => {
-  const { transport, moves, lost, failed } = options
+/**
+ * @param leaseMsNow How long to renew a lease for, in milliseconds.
+ * @param lost Is told of each hold that was lost.
+ * @param failed Is told of each attempt that failed.
+ */
+export const createHeartbeat = <H extends Hold>(
+  transport: Transport,
+  moves: Moves,
+  leaseMsNow: () => number,
+  lost: (hold: H) => void,
+  failed: (error: EchoMQError) => void,
+): Heartbeat<H> => {
   const { clock } = transport
   const holds = new Set<H>()
   const closed = new AbortController()
@@ -77,7 +78,7 @@ export const createHeartbeat = <H extends Hold>(options: HeartbeatOptions<H>): H
 
   const beat = async (): Promise<void> => {
     beating = true
-    const leaseMs = options.leaseMs()
+    const leaseMs = leaseMsNow()
     const due = [...holds].filter((hold) => hold.renewAt < Infinity)
     const sentAt = clock.now()
     let trouble: EchoMQError | undefined

@@ -25,7 +25,7 @@ export type Handler<Payload> = (job: Job<Payload>, context: { readonly signal: A
 
 /** What happens to a consumer and its jobs. */
 export type ConsumerEvents<Payload> = {
-  /** `gone`: somebody else completed or removed it meanwhile. */
+  /** `gone`: it was not there any more, perhaps because of an attempt whose answer was lost. */
   readonly completed: { readonly job: Job<Payload>; readonly status: 'completed' | 'gone' }
   /** It will be tried again. `error` is what the handler threw; `delayMs` is undefined when the answer was lost. */
   readonly retried: {
@@ -160,13 +160,7 @@ export const startLoop = <Payload>(parts: LoopParts<Payload>, options: ConsumeOp
     emit('leaseLost', { job: held.job })
   }
 
-  const heartbeat = createHeartbeat<Held<Payload>>({
-    transport,
-    moves,
-    leaseMs: () => knownLeaseMs,
-    lost: lose,
-    failed: trouble,
-  })
+  const heartbeat = createHeartbeat<Held<Payload>>(transport, moves, () => knownLeaseMs, lose, trouble)
 
   /** Whether the job may go on. A machine that was busy or asleep has missed the heartbeat's timers. */
   const isOurs = ({ abort, leaseEndsAt }: Held<Payload>): boolean =>

@@ -307,9 +307,9 @@ export const createQueue = <Input, Output>(
         try {
           fitting.push({ ...job, payload: await parsePayload(schema, job.payload) })
         } catch (error) {
-          if (!(error instanceof EchoMQError)) throw error
-          // Where this fails, the lease lapses and the job comes to here again.
-          await move('fail', job, { signal, error }).catch(() => {})
+          // It will never fit; but a schema that throws may be right the next time. Where this fails, the lease
+          // lapses and the job comes to here again.
+          await move(error instanceof EchoMQError ? 'fail' : 'retry', job, { signal, error }).catch(() => {})
         }
       }
       return fitting

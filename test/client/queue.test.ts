@@ -1,7 +1,7 @@
 /** The verbs of a queue: what each sends and answers. */
 import { beforeEach, describe, expect, test } from 'vitest'
 import * as z from 'zod'
-import { EchoMQ, EchoMQError } from '../../src/client/index.ts'
+import { EchoMQ, EchoMQError, type StandardSchema } from '../../src/client/index.ts'
 import { clientOf, createFakeApi, type FakeApi } from './support/fake-api.ts'
 import { createFakeClock, type FakeClock } from './support/fake-clock.ts'
 
@@ -89,6 +89,18 @@ describe('claim', () => {
     api.failAlways('/fail', { status: 400, body: { code: 'invalid', detail: '' } })
     const jobs = await new EchoMQ(clientOf(api, clock)).queue('q', { schema: z.number() }).claim({ limit: 2 })
     expect(jobs.map(({ payload }) => payload)).toEqual([1])
+  })
+
+  test('a schema that throws has the job tried again, and the others are handed out', async () => {
+    const [thrown = ''] = api.put('x', 1)
+    const validate = (value: unknown) => {
+      if (value === 'x') throw new Error('database away')
+      return { value }
+    }
+    const schema: StandardSchema = { '~standard': { version: 1, vendor: 'test', validate } }
+    const jobs = await new EchoMQ(clientOf(api, clock)).queue('q', { schema }).claim({ limit: 2 })
+    expect(jobs.map(({ payload }) => payload)).toEqual([1])
+    expect(api.jobs.get(thrown)).toMatchObject({ state: 'scheduled', lastError: 'Error: database away' })
   })
 
   test('a queue of text asks for text, and the payload is that', async () => {
