@@ -1,12 +1,17 @@
 /** The command line as a child process. */
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 
 const MAIN = fileURLToPath(new URL('../../../src/cli/main.ts', import.meta.url))
 
+/** Every start would strip the types of the same files again, which takes longer than most commands. */
+const SHARED_ENV = { PATH: process.env['PATH'], NODE_COMPILE_CACHE: join(tmpdir(), 'emq-compile-cache') }
+
 export type Surroundings = {
-  /** All of the environment but PATH. */
+  /** All of the environment that the commands look at. */
   readonly env?: Readonly<Record<string, string>>
   readonly stdin?: string
   readonly cwd?: string
@@ -27,7 +32,7 @@ function follow(child: ChildProcessWithoutNullStreams): Running {
 
 /** Starts it with nothing on stdin, or with a text. */
 export function startCli(args: readonly string[], { env = {}, stdin = '', cwd }: Surroundings = {}): Running {
-  const child = spawn(process.execPath, [MAIN, ...args], { env: { PATH: process.env['PATH'], ...env }, cwd })
+  const child = spawn(process.execPath, [MAIN, ...args], { env: { ...SHARED_ENV, ...env }, cwd })
   // A command that reads nothing may have ended before everything was written.
   child.stdin.on('error', () => {})
   child.stdin.end(stdin)
@@ -42,7 +47,7 @@ export function startCliOnTerminal(args: readonly string[], { env = {} }: Surrou
   const quoted = [process.execPath, MAIN, ...args].map((arg) => `'${arg.replaceAll("'", "'\\''")}'`).join(' ')
   return follow(
     spawn('script', ['-qefc', quoted, '/dev/null'], {
-      env: { PATH: process.env['PATH'], TERM: 'xterm', ...env },
+      env: { ...SHARED_ENV, TERM: 'xterm', ...env },
     }),
   )
 }
