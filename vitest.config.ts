@@ -3,6 +3,7 @@ import { defineConfig } from 'vitest/config'
 export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
+    globalSetup: 'test/support/programs.ts',
     testTimeout: 20_000,
     hookTimeout: 120_000,
     // Leases of some ms and a machine that others load: a test that fails there is played once more.

@@ -6,10 +6,7 @@
  * long or changes the machine is said on stderr first. Never asks for a password, never changes npm's tree.
  */
 
-import { execFile, spawn } from 'node:child_process'
-import { access, constants } from 'node:fs/promises'
-import { delimiter, join } from 'node:path'
-import { promisify } from 'node:util'
+import { installPackages, say, which } from './debian.ts'
 
 const PROGRAMS = ['redis-server', 'valkey-server']
 
@@ -39,54 +36,9 @@ async function findOnPath(path: string): Promise<string | undefined> {
   return undefined
 }
 
-async function which(program: string, path: string): Promise<string | undefined> {
-  for (const folder of path.split(delimiter).filter(Boolean)) {
-    const candidate = join(folder, program)
-    if (await isExecutable(candidate)) return candidate
-  }
-  return undefined
-}
-
-async function isExecutable(file: string): Promise<boolean> {
-  return access(file, constants.X_OK).then(
-    () => true,
-    () => false,
-  )
-}
-
 async function installPackage(path: string): Promise<string | undefined> {
-  const apt = await which('apt-get', path)
-  if (apt === undefined) return undefined
-  const prefix = await rootPrefix(path)
-  if (prefix === undefined) return undefined
-
-  say('Redis is not installed: installing the package redis-server with apt-get.')
-  // The lists of a fresh machine are empty or old; where the update fails, the install may still succeed.
-  await aptGet(prefix, apt, ['update'])
-  await aptGet(prefix, apt, ['install', '--yes', '--no-install-recommends', 'redis-server'])
-  return findOnPath(path)
-}
-
-/** What to put before a command to run it as root: nothing for root, sudo where it asks nothing; else undefined. */
-async function rootPrefix(path: string): Promise<readonly string[] | undefined> {
-  if (process.getuid?.() === 0) return []
-  const sudo = await which('sudo', path)
-  if (sudo === undefined) return undefined
-  const mayRun = await promisify(execFile)(sudo, ['-n', 'true']).then(
-    () => true,
-    () => false,
-  )
-  return mayRun ? [sudo, '-n'] : undefined
-}
-
-function aptGet(prefix: readonly string[], apt: string, args: readonly string[]): Promise<void> {
-  const [command = apt, ...rest] = [...prefix, 'env', 'DEBIAN_FRONTEND=noninteractive', apt, ...args]
-  return new Promise((resolve) => {
-    // stdout of apt-get goes to our stderr: our own stdout is for machines to read.
-    const child = spawn(command, rest, { stdio: ['ignore', process.stderr, process.stderr] })
-    child.once('error', () => resolve())
-    child.once('exit', () => resolve())
-  })
+  const installed = await installPackages(['redis-server'], 'Redis is not installed', path)
+  return installed ? findOnPath(path) : undefined
 }
 
 async function build(): Promise<string | undefined> {
@@ -101,8 +53,4 @@ async function build(): Promise<string | undefined> {
     say(`Building Redis failed: ${error instanceof Error ? error.message : String(error)}`)
     return undefined
   }
-}
-
-function say(text: string): void {
-  process.stderr.write(`${text}\n`)
 }

@@ -55,7 +55,7 @@ test('without one, the package is installed, after saying so', async () => {
     'noninteractive update\nnoninteractive install --yes --no-install-recommends redis-server\n',
   )
   expect(stderr).toHaveBeenCalledWith(
-    'Redis is not installed: installing the package redis-server with apt-get.\n',
+    'Redis is not installed: installing redis-server with apt-get.\n',
   )
   stderr.mockRestore()
 })
