@@ -115,7 +115,6 @@ async function visitAll(
 
 /** When to look at a queue again, by what a visit found and by whether anybody had enqueued since the one before. */
 function nextVisit(visit: Visit, touched: boolean): number {
-  if (visit.more || visit.nextAt === visit.now) return visit.now
   const planned = Math.min(visit.nextAt < 0 ? Number.POSITIVE_INFINITY : visit.nextAt, visit.now + REST_MS)
   return touched ? Math.min(planned, visit.now + SOON_MS) : planned
 }

@@ -263,13 +263,23 @@ describe('an enqueue in the middle of a run', () => {
     }
   }
 
-  test.each(['sweep', 'postpone'] as const)('just before the %s is not forgotten', async (script) => {
+  test.each([
+    ['sweep', 'planned'],
+    ['sweep', 'enqueued to before'],
+    ['postpone', 'planned'],
+    ['postpone', 'enqueued to before'],
+  ] as const)('just before the %s is not forgotten by a visit that was %s', async (script, reason) => {
     for (const delayMs of [0, 10]) {
       await raw.run('FLUSHALL')
       const hand = handOf()
-      // The queue is known, at rest, and due for its visit.
-      await raw.run('ZADD', GLOBAL_KEYS.queues, (await serverNow(raw.port)) - 1, hand.queue)
       const other = databaseOn()
+      // The queue is known, holds nothing, and is due for its visit.
+      if (reason === 'planned')
+        await raw.run('ZADD', GLOBAL_KEYS.queues, (await serverNow(raw.port)) - 1, hand.queue)
+      else {
+        await enqueue(other, hand.queue)
+        await hand.drain('pending')
+      }
       const first = await maintain(databaseOn(meanwhile(script, () => enqueue(other, hand.queue, delayMs))))
       expect(await visitAt(hand.queue)).toBeLessThan(2 ** 40)
       await untilServer(raw.port, (await serverNow(raw.port)) + 11)

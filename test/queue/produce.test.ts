@@ -243,6 +243,16 @@ describe('ids that two minters both draw', () => {
     await clean(hand)
   })
 
+  test('are soon drawn apart: a crowd of taken ids in a row does not use up the patience', async () => {
+    const hand = fresh()
+    await producerOn(hand, twin()).enqueueMany(Array.from({ length: 1000 }, () => ({ payload: 'first' })))
+    const few = Array.from({ length: 3 }, () => ({ payload: 'second' }))
+    expect(await producerOn(hand, twin([0.5, 0.2])).enqueueMany(few)).toMatchObject(
+      few.map(() => ({ status: 'enqueued' })),
+    )
+    await clean(hand)
+  })
+
   test('let no idempotency key name the job of somebody else', async () => {
     const hand = fresh()
     await producerOn(hand, twin()).enqueueMany([{ payload: 'mine' }])
