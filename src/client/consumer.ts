@@ -55,10 +55,8 @@ export class Consumer<Payload = unknown> {
    * consumer.start()
    */
   start(): void {
-    if (this.#loop) {
-      this.#startsAgain = this.#loop.stopping.aborted
-      return
-    }
+    this.#startsAgain = this.#loop !== undefined && !this.running
+    if (this.#loop) return
     this.#loop = this.#startLoop(this.#emit)
     void this.#loop.ended.then(() => {
       this.#loop = undefined
@@ -76,7 +74,7 @@ export class Consumer<Payload = unknown> {
    * @example
    * await consumer.stop({ timeoutMs: 10_000 })
    */
-  async stop({ timeoutMs = 10_000 }: { readonly timeoutMs?: number } = {}): Promise<void> {
+  async stop({ timeoutMs = 10_000 }: { readonly timeoutMs?: number | undefined } = {}): Promise<void> {
     this.#startsAgain = false
     this.#loop?.stop(timeoutMs)
     await this.#loop?.ended

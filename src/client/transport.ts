@@ -50,7 +50,7 @@ export type EchoMQOptions = {
   readonly fetch?: ((url: string, init: RequestInit) => Promise<Response>) | undefined
   /** How long one attempt may take, in milliseconds, the wait of a claim apart; default 10,000. */
   readonly timeoutMs?: number | undefined
-  /** How often a verb's request is sent again after a failure that may pass; default 3. */
+  /** How often a verb's request is sent again after a failure that may pass, or a collision of ids; default 3. */
   readonly retry?: number | undefined
   /** The header `User-Agent`. Ignored in browsers, which have their own. */
   readonly userAgent?: string | undefined

@@ -358,6 +358,19 @@ describe('again and again', () => {
     expect(consumer.running).toBe(false)
   })
 
+  test('a start while it stopped is good for one start: after a refused token later it stays stopped', async () => {
+    const { consumer, names } = consume(vi.fn())
+    await clock.settle()
+    stopping(consumer)
+    consumer.start()
+    await clock.settle()
+    expect(consumer.running).toBe(true)
+    api.failAlways('/claim', { status: 401 })
+    await clock.advance(600_000)
+    expect(consumer.running).toBe(false)
+    expect(names()).toEqual(['stopped', 'error', 'stopped'])
+  })
+
   test('after a refused token it can be started again', async () => {
     api.put(1)
     api.fail('/claim', { status: 401 })
