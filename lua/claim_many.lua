@@ -5,7 +5,7 @@
 -- ARGV: jobPrefix, leaseMs (empty = the queue's, else 30000), limit (jobs), jitter (0 <= jitter < 1)
 -- REPLIES: {ok | paused | full, ms until the next job is due or lapses or -1, then for each job id, payload, token, ms of lease left}
 -- REPEATABLE: with a claim key: the jobs of the claim that are still live, with the same tokens; without one a repeat takes further jobs
--- COST: empty 5 commands (HMGET, ZRANGE, ZRANGE, TIME, ZRANGE), one more with a claim key while anything is active; then 2 a job (HMGET, HSET) and 2 a batch (ZREM, ZADD)
+-- COST: empty 5 commands (HMGET, TIME, ZRANGE, ZRANGE, ZRANGE), EXISTS for the last with a claim key while anything is active; then 2 a job (HMGET, HSET) and 2 a batch (ZREM, ZADD); with a claim key 1 more to remember it, and 1 (EXISTS) to look for it while anything is active
 local active, pending, schedule, dead, failed, ghosts, meta, start_by, claim = unpack(KEYS)
 local prefix, limit, jitter = ARGV[1], math.max(0, math.floor(tonumber(ARGV[3]))), tonumber(ARGV[4]) or 0.5
 local MAX_BYTES, SWEEP, ROUNDS = 8 * 1024 * 1024, 100, 10
@@ -98,22 +98,6 @@ local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local next_due = redis.call('ZRANGE', schedule, 0, 0, 'WITHSCORES')
 local next_lapse = redis.call('ZRANGE', active, 0, 0, 'WITHSCORES')
 
--- The answer of this very claim may have been lost: what it gave is still its own.
-if claim and next_lapse[1] then
-  local words = {}
-  for word in string.gmatch(redis.call('GET', claim) or '', '%S+') do words[#words + 1] = word end
-  local reply = {'ok', -1}
-  for i = 1, #words, 2 do
-    local row = redis.call('HMGET', prefix .. words[i], 'payload', 'attempts', 'state')
-    local deadline = tonumber(redis.call('ZSCORE', active, words[i]) or 0)
-    if row[1] and row[2] == words[i + 1] and row[3] == 'active' and deadline > now then
-      local n = #reply
-      reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = words[i], row[1], words[i + 1], deadline - now
-    end
-  end
-  if #reply > 2 then return reply end
-end
-
 -- block: sweep
 -- Moves what is due and ends what has lapsed, a bounded number of each; answers the counts.
 local function sweep()
@@ -136,22 +120,44 @@ end
 -- end: sweep
 sweep()
 
+local cap = tonumber(settings[6]) or 0
+if cap > 0 and not settings[4] then limit = math.min(limit, cap - redis.call('ZCARD', active)) end
+local closed = settings[4] and 'paused' or cap > 0 and limit <= 0 and 'full'
+
+-- The answer of this very claim may have been lost: what it gave is still its own. Most claims that come back empty
+-- find nothing remembered and nothing pending, which is one question; where one of the two is there, pending tells which.
+local peeked
+if claim and next_lapse[1] then
+  local there = closed and 2 or redis.call('EXISTS', claim, pending)
+  if there < 2 then peeked = there == 0 and {} or redis.call('ZRANGE', pending, 0, math.max(limit, 1) - 1) end
+  if there == 2 or there == 1 and #peeked == 0 then
+    local words = {}
+    for word in string.gmatch(redis.call('GET', claim) or '', '%S+') do words[#words + 1] = word end
+    local reply = {'ok', -1}
+    for i = 1, #words, 2 do
+      local row = redis.call('HMGET', prefix .. words[i], 'payload', 'attempts', 'state')
+      local deadline = tonumber(redis.call('ZSCORE', active, words[i]) or 0)
+      if row[1] and row[2] == words[i + 1] and row[3] == 'active' and deadline > now then
+        local n = #reply
+        reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = words[i], row[1], words[i + 1], deadline - now
+      end
+    end
+    if #reply > 2 then return reply end
+  end
+end
+
 local function wait()
   local due, lapse = tonumber(next_due[2]), tonumber(next_lapse[2])
   if not due and not lapse then return -1 end
   return math.max(0, math.min(due or math.huge, lapse or math.huge) - now)
 end
-if settings[4] then return {'paused', wait()} end
-local cap = tonumber(settings[6]) or 0
-if cap > 0 then
-  limit = math.min(limit, cap - redis.call('ZCARD', active))
-  if limit <= 0 then return {'full', wait()} end
-end
+if closed then return {closed, wait()} end
 
 local reply, given, leased, left, expired, dropped = {'ok', -1}, 0, {}, {}, 0, 0
 local started, remembered, bytes, full = {}, {}, 0, false
 for _ = 1, limit > 0 and ROUNDS or 0 do
-  local ids = redis.call('ZRANGE', pending, #left, #left + limit - given - 1)
+  local ids = peeked or redis.call('ZRANGE', pending, #left, #left + limit - given - 1)
+  peeked = nil
   -- Ids stay in pending until the batch is known; `left` counts those looked at.
   for _, id in ipairs(ids) do
     local key = prefix .. id

@@ -131,6 +131,18 @@ describe('a repeated claim', () => {
     await clean(hand)
   })
 
+  test('gives them whether or not anything else is pending, and no more of it', async () => {
+    const hand = await filled(3)
+    const first = batch(await hand.claimMany(2, 60_000, 'claim-1'))
+    for (const others of [1, 0]) {
+      expect(await hand.send('ZCARD', hand.keys.pending)).toBe(others)
+      const again = batch(await hand.claimMany(2, 60_000, 'claim-1'))
+      expect([again.ids, again.tokens]).toEqual([first.ids, first.tokens])
+      await hand.claimMany(2, 60_000, 'claim-2')
+    }
+    await clean(hand)
+  })
+
   test('gives only those that are still live', async () => {
     const hand = await filled(6)
     await hand.claimMany(5, 60_000, 'c')
