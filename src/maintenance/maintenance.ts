@@ -2,16 +2,19 @@
  * Maintenance: what the cron does each minute. It promotes what is due and reaps what has lapsed in every queue that
  * has something to do, in bounded steps, until nothing is left or its budget is used.
  *
- * The plan is the registry itself: a queue at rest is put off by a quarter of an hour, a queue that only waits for
- * its schedule until that is due, any other is visited each time. A run that stops early leaves the rest overdue, so
- * the next one begins there. A queue that fails stops no other; who called learns of it at the end. Two runs at once
- * do no harm: every step is a script that moves what is due by the server's clock.
+ * The plan is the registry itself: a queue at rest is put off until the next quarter of an hour, a queue that only
+ * waits for its schedule until that is due, any other is visited each time. A run that stops early leaves the rest
+ * overdue, so the next one begins there. A queue that fails stops no other; who called learns of it at the end. Two
+ * runs at once do no harm: every step is a script that moves what is due by the server's clock.
+ *
+ * A run reads the plan, reads the fence of versions and marks that it was made. The cron does all three whenever a
+ * queue is due. In a minute when none is, it reads the plan and then one of the two others, in turn: two commands.
  */
 import { GLOBAL_KEYS, isQueueName, keyspace } from '../protocol/keys.ts'
 import type { Database } from '../queue/database.ts'
 import { RedisError, type Reply, UpstreamError } from '../queue/redis.ts'
 import { isTouched } from '../queue/registry.ts'
-import { groups, integer, list, text } from '../queue/replies.ts'
+import { groups, integer, list, optionalText, text } from '../queue/replies.ts'
 import { call, run, type ScriptCall } from '../queue/scripts.ts'
 
 export type MaintenanceOptions = {
@@ -19,6 +22,8 @@ export type MaintenanceOptions = {
   readonly always?: readonly string[]
   /** Only these queues; a run that is so restricted does not count as a completed one. */
   readonly only?: ((queue: string) => boolean) | undefined
+  /** The caller runs this each minute, so a run with nothing to do may leave a part to the next. Default false. */
+  readonly isEachMinute?: boolean
   /** How long a run may take, in ms. Default 25,000. */
   readonly budgetMs?: number
 }
@@ -43,14 +48,19 @@ const STEP = 1000
 const QUEUES_PER_TRIP = 16
 /** Queues that are read from the plan at a time. */
 const PLAN_PAGE = 500
-/** A queue at rest is looked at this often all the same: other clients do not write the registry. */
+/**
+ * A queue at rest is looked at this often all the same: other clients do not write the registry. All of them at the
+ * same quarters of an hour, so that the minutes between are for nothing but what is due.
+ */
 const REST_MS = 15 * 60_000
 /** A queue that was empty although somebody had just enqueued: the job may be on its way. */
 const SOON_MS = 30_000
-/** How long the difference of the clocks is believed. */
-const CLOCK_MS = 15 * 60_000
-/** The mark of a completed run is not written again within this time. */
+/** How long the difference of the clocks is believed. Each visit tells it anew, so queues at rest are enough for it. */
+const CLOCK_MS = 2 * REST_MS
+/** A run with nothing to do does not write again a mark that is younger. */
 const MARK_MS = 30_000
+/** The same for a run that is made each minute: it marks every second time. */
+const MARK_EACH_MINUTE_MS = 90_000
 
 type Due = { readonly queue: string; readonly score: string }
 type Visit = {
@@ -86,6 +96,11 @@ function readVisit(reply: Reply | undefined): Visit {
   }
 }
 
+const readClock = (reply: Reply | undefined): number => {
+  const [seconds, micros] = list(reply).map(integer)
+  return (seconds ?? 0) * 1000 + Math.floor((micros ?? 0) / 1000)
+}
+
 /** Visits queues in one round trip. When the trip as a whole fails, each queue gets one of its own while time is left. */
 async function visitAll(
   database: Database,
@@ -115,7 +130,8 @@ async function visitAll(
 
 /** When to look at a queue again, by what a visit found and by whether anybody had enqueued since the one before. */
 function nextVisit(visit: Visit, touched: boolean): number {
-  const planned = Math.min(visit.nextAt < 0 ? Number.POSITIVE_INFINITY : visit.nextAt, visit.now + REST_MS)
+  const nextRest = (Math.floor(visit.now / REST_MS) + 1) * REST_MS
+  const planned = visit.nextAt < 0 ? nextRest : Math.min(visit.nextAt, nextRest)
   return touched ? Math.min(planned, visit.now + SOON_MS) : planned
 }
 
@@ -137,29 +153,30 @@ export async function maintain(
   const visited = new Set<string>()
   const failures: { queue: string; cause: unknown }[] = []
   const serverNow = (): number => now() + clock.offsetMs
+  const markAgeMs = (): number => serverNow() - clock.markedAt
+  const markMs = options.isEachMinute === true ? MARK_EACH_MINUTE_MS : MARK_MS
+  // Known from the run before, which read the fence; after a pause both are done.
+  const isMarksTurn =
+    options.isEachMinute === true && markAgeMs() >= markMs && markAgeMs() < 2 * MARK_EACH_MINUTE_MS
 
-  const readClock = async (): Promise<void> => {
-    // From before the asking: our idea of the server's time is never behind it, or what is due would be missed.
-    const asked = now()
-    const [seconds, micros] = list((await run(port, [['TIME']]))[0]).map(integer)
-    clock.offsetMs = (seconds ?? 0) * 1000 + Math.floor((micros ?? 0) / 1000) - asked
-    clock.readAt = asked
+  /** What the server's clock showed when it answered; asked at `askedAt` of ours, so that we are never behind it. */
+  const setClock = (serverMs: number, askedAt: number): void => {
+    clock.offsetMs = serverMs - askedAt
+    clock.readAt = askedAt
   }
 
-  const readPlan = async (limit: number): Promise<Due[]> => {
-    const due = [
-      'ZRANGE',
-      GLOBAL_KEYS.queues,
-      '-inf',
-      Math.ceil(serverNow()),
-      'BYSCORE',
-      'LIMIT',
-      0,
-      limit,
-      'WITHSCORES',
-    ]
-    const [version, plan] = await run(port, [['GET', GLOBAL_KEYS.version], due])
+  const readFence = ['MGET', GLOBAL_KEYS.version, GLOBAL_KEYS.maintenance]
+  const judge = (reply: Reply | undefined): void => {
+    const [version, mark] = list(reply)
     fence.judge(version)
+    clock.markedAt = Number(optionalText(mark) ?? Number.NaN)
+  }
+
+  const readPlan = async (limit: number, withFence: boolean): Promise<Due[]> => {
+    const range = ['BYSCORE', 'LIMIT', 0, limit, 'WITHSCORES']
+    const due = ['ZRANGE', GLOBAL_KEYS.queues, '-inf', Math.ceil(serverNow()), ...range]
+    const [plan, fenceRead] = await run(port, withFence ? [due, readFence] : [due])
+    if (withFence) judge(fenceRead)
     return groups(list(plan), 2).map(([queue, score]) => ({ queue: text(queue), score: text(score) }))
   }
 
@@ -182,6 +199,7 @@ export async function maintain(
     while (open.length > 0) {
       if (isOver()) return [...unfinished, ...open.map(({ queue }) => queue)]
       const batch = open.splice(0, QUEUES_PER_TRIP)
+      const askedAt = now()
       const visits = await visitAll(
         database,
         batch.map(({ queue }) => queue),
@@ -197,6 +215,7 @@ export async function maintain(
           continue
         }
         visited.add(entry.queue)
+        if (nth === 0) setClock(visit.now, askedAt)
         for (const count of ['promoted', 'reaped', 'dead', 'ghosts'] as const) totals[count] += visit[count]
         if (visit.more) again.push(entry)
         else plans.push({ ...entry, at: nextVisit(visit, isTouched(Number(entry.score))) })
@@ -208,27 +227,38 @@ export async function maintain(
     return unfinished
   }
 
-  if (now() - clock.readAt > CLOCK_MS) await readClock()
+  if (now() - clock.readAt > CLOCK_MS) {
+    const askedAt = now()
+    const [time] = await run(port, [['TIME']])
+    setClock(readClock(time), askedAt)
+  }
+  const always = (options.always ?? []).filter(only)
   const remaining: string[] = []
   const known = new Set<string>()
+  let isFenceRead = false
   while (!isOver()) {
+    const withFence = !isFenceRead && (!isMarksTurn || always.length > 0)
     // What was visited is due no more; what failed, was touched again or is no queue still stands in front.
-    const due = (await readPlan(PLAN_PAGE + known.size)).filter(({ queue }) => !known.has(queue))
+    const page = await readPlan(PLAN_PAGE + known.size, withFence)
+    const due = page.filter(({ queue }) => !known.has(queue))
+    isFenceRead ||= withFence
     if (due.length === 0) break
+    if (!isFenceRead) judge((await run(port, [readFence]))[0])
+    isFenceRead = true
     for (const { queue } of due) known.add(queue)
     remaining.push(...(await work(due.filter(({ queue }) => isQueueName(queue) && only(queue)))))
     if (due.length < PLAN_PAGE) break
   }
-  const always = (options.always ?? []).filter((queue) => only(queue) && !known.has(queue))
   // A score that is in no registry: the visit is made, and nothing is planned.
-  remaining.push(...(await work(always.map((queue) => ({ queue, score: '' })))))
+  const unknown = always.filter((queue) => !known.has(queue)).map((queue) => ({ queue, score: '' }))
+  remaining.push(...(await work(unknown)))
 
-  if (options.only === undefined && serverNow() - clock.markedAt > MARK_MS) {
+  const isMarkFresh = markAgeMs() >= 0 && markAgeMs() < markMs
+  if (options.only === undefined && (visited.size > 0 || !isMarkFresh)) {
     // A mark that is lost is made by the next run.
-    const [marked] = await run(port, [['SET', GLOBAL_KEYS.maintenance, Math.floor(serverNow())]]).catch(
-      () => [],
-    )
-    if (marked instanceof Uint8Array) clock.markedAt = serverNow()
+    const mark = Math.floor(serverNow())
+    const [marked] = await run(port, [['SET', GLOBAL_KEYS.maintenance, mark]]).catch(() => [])
+    if (marked instanceof Uint8Array) clock.markedAt = mark
   }
   return { queues: visited.size, ...totals, remaining: [...new Set(remaining)], failures }
 }

@@ -73,7 +73,7 @@ async function lapsed(hand: Hand, count = 1): Promise<void> {
 }
 
 describe('a deployment at rest', () => {
-  test('of a hundred queues costs two commands a run, and one more to mark it, each half minute at most', async () => {
+  test('of a hundred queues costs two commands each minute, and is marked and asked for its version in turn', async () => {
     let clock = Date.now()
     const database = databaseOn(port, () => clock)
     const queues = Array.from({ length: 100 }, () => freshQueue())
@@ -81,25 +81,75 @@ describe('a deployment at rest', () => {
     // Queues that were just enqueued to are looked at once more, half a minute later, before they rest.
     expect((await maintain(database)).queues).toBe(100)
     expect((await runAfter(MINUTE_MS)).queues).toBe(100)
+    // They rest until the next quarter of an hour, which may be near: this test needs a whole one.
+    const rest = (await serverNow(raw.port)) + REST_MS
+    for (const queue of queues) await raw.run('ZADD', GLOBAL_KEYS.queues, rest, queue)
 
     const told: string[] = []
     const costs: Record<string, number>[] = []
-    for (const passed of [5_000, MINUTE_MS, MINUTE_MS, MINUTE_MS]) {
-      clock += passed
+    const ages: number[] = []
+    for (let minute = 1; minute <= 12; minute++) {
+      clock += MINUTE_MS
       await shared.bridge.reset()
-      const report = await maintain(database)
+      const report = await maintain(database, { isEachMinute: true })
       expect(report).toEqual({
         ...{ queues: 0, promoted: 0, reaped: 0, dead: 0, ghosts: 0, remaining: [], failures: [] },
       })
       const { requests, total, commands } = await shared.bridge.counts()
-      told.push(
-        `after ${passed / 1000} s: ${total} commands, ${requests} requests ${JSON.stringify(commands)}`,
-      )
+      told.push(`minute ${minute}: ${total} commands, ${requests} requests ${JSON.stringify(commands)}`)
       costs.push(commands)
+      const mark = Number(await raw.run('GET', GLOBAL_KEYS.maintenance))
+      ages.push(Math.round((clock + database.clock.offsetMs - mark) / MINUTE_MS))
     }
-    console.info(`100 queues at rest, cost of a run:\n  ${told.join('\n  ')}`)
-    expect(costs[0]).toEqual({ get: 1, zrange: 1 })
-    for (const cost of costs.slice(1)) expect(cost).toEqual({ get: 1, zrange: 1, set: 1 })
+    console.info(`100 queues at rest, cost of a minute:\n  ${told.join('\n  ')}`)
+    const turns = [
+      { zrange: 1, mget: 1 },
+      { zrange: 1, set: 1 },
+    ]
+    expect(costs).toEqual(costs.map((_, nth) => turns[nth % 2]))
+    // As old as it gets.
+    expect(ages).toEqual(ages.map((_, nth) => (nth % 2 === 0 ? 1 : 0)))
+  })
+
+  test('whose cron stood still is asked for its version and marked by the first run behind that', async () => {
+    let clock = Date.now()
+    const database = databaseOn(port, () => clock)
+    await maintain(database, { isEachMinute: true })
+    clock += 10 * MINUTE_MS
+    await raw.run('SET', GLOBAL_KEYS.version, 'echomq:4.0.0')
+    await expect(maintain(database, { isEachMinute: true })).rejects.toBeInstanceOf(WireVersionError)
+    await raw.run('DEL', GLOBAL_KEYS.version)
+    await maintain(database, { isEachMinute: true })
+    const mark = Number(await raw.run('GET', GLOBAL_KEYS.maintenance))
+    expect(Math.abs(clock + database.clock.offsetMs - mark)).toBeLessThan(5_000)
+  })
+
+  test('is marked by a run on demand, wherever the mark comes from, unless it is half a minute old at most', async () => {
+    const database = databaseOn()
+    const mark = async (): Promise<number> => Number(await raw.run('GET', GLOBAL_KEYS.maintenance))
+    for (const wrong of [-10 * MINUTE_MS, 10 * MINUTE_MS, Number.NaN]) {
+      await raw.run('SET', GLOBAL_KEYS.maintenance, String((await serverNow(raw.port)) + wrong))
+      await maintain(database)
+      expect(Math.abs((await mark()) - (await serverNow(raw.port)))).toBeLessThan(5_000)
+    }
+    const fresh = (await mark()) - 1_000
+    await raw.run('SET', GLOBAL_KEYS.maintenance, fresh)
+    await maintain(database)
+    expect(await mark()).toBe(fresh)
+  })
+
+  test('rests until the next quarter of an hour, all queues until the same', async () => {
+    const queues = [freshQueue(), freshQueue(), freshQueue()]
+    for (const queue of queues) {
+      await raw.run('ZADD', GLOBAL_KEYS.queues, 5, queue)
+      await runAfter(0)
+    }
+    await runAfter(MINUTE_MS)
+    const visits = await Promise.all(queues.map(visitAt))
+    for (const visit of visits) {
+      expect((visit ?? Number.NaN) % REST_MS).toBe(0)
+      expect((visit ?? 0) - (await serverNow(raw.port))).toBeLessThanOrEqual(REST_MS)
+    }
   })
 
   test('is looked at all the same every quarter of an hour, and what other clients left there is moved', async () => {
@@ -159,16 +209,22 @@ describe('nothing is due later than the next run:', () => {
     await clean(...queues)
   })
 
-  test('a queue that only waits is planned for the very ms at which it is due', async () => {
+  test('a queue that only waits is planned for the very ms at which it is due, or the quarter of an hour before', async () => {
     const queue = freshQueue()
     const database = databaseOn()
-    await enqueue(database, queue, 10 * MINUTE_MS)
-    await runAfter(0)
-    await runAfter(MINUTE_MS)
-    const [, due] = (await raw.run('ZRANGE', `emq:{${queue}}:schedule`, 0, 0, 'WITHSCORES')) as string[]
-    expect(await visitAt(queue)).toBe(Number(due))
-    expect(await runAfter(9 * MINUTE_MS)).toMatchObject({ queues: 0 })
-    expect(await runAfter(10 * MINUTE_MS)).toMatchObject({ queues: 1 })
+    for (const delayMs of [30_000, 20 * MINUTE_MS]) {
+      await enqueue(database, queue, delayMs)
+      await runAfter(0)
+      await runAfter(MINUTE_MS)
+      const [, due] = (await raw.run('ZRANGE', `emq:{${queue}}:schedule`, 0, 0, 'WITHSCORES')) as string[]
+      const quarter = Math.ceil((await serverNow(raw.port)) / REST_MS) * REST_MS
+      const visit = await visitAt(queue)
+      expect(visit).toBe(Math.min(Number(due), quarter))
+      const wait = Number(visit) - (await serverNow(raw.port))
+      expect(await runAfter(wait - 1_000)).toMatchObject({ queues: 0 })
+      expect(await runAfter(wait)).toMatchObject({ queues: 1 })
+      await handOf(queue).drain('schedule')
+    }
   })
 
   test('a job that lapsed again is planned for, although it stood nowhere when the visit began', async () => {
@@ -527,6 +583,22 @@ describe('a run for some queues only', () => {
 })
 
 describe('the fence of versions', () => {
+  test('is read before a queue is visited, also in the turn of the mark', async () => {
+    let clock = Date.now()
+    const database = databaseOn(port, () => clock)
+    await maintain(database, { isEachMinute: true })
+    for (let minute = 1; minute <= 2; minute++) {
+      clock += MINUTE_MS
+      const queue = freshQueue()
+      await raw.run('ZADD', GLOBAL_KEYS.queues, 5, queue)
+      await raw.run('SET', GLOBAL_KEYS.version, 'echomq:4.0.0')
+      await expect(maintain(database, { isEachMinute: true })).rejects.toBeInstanceOf(WireVersionError)
+      expect(await visitAt(queue)).toBe(5)
+      await raw.run('DEL', GLOBAL_KEYS.version, GLOBAL_KEYS.queues)
+      await maintain(database, { isEachMinute: true })
+    }
+  })
+
   test('is read with every run, and a foreign version stops it before anything is written', async () => {
     const database = databaseOn()
     const queue = freshQueue()
