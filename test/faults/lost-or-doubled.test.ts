@@ -171,7 +171,7 @@ describe('2: an endpoint that always hangs up', () => {
     const api = await settledApi(queue)
     for (const payload of [1, 2, 3]) await enqueue(api, queue, { payload })
     const body = { limit: 2, claimId: 'run-1' }
-    shared.bridge.dropReply()
+    shared.bridge.dropReply({ match: 'claim:run-1' })
     expect((await post(api, queue, 'claim', body)).status).toBe(503)
     const jobs = await claim(api, queue, body)
     expect(jobs.map(({ payload, token }) => [payload, token])).toEqual([
