@@ -73,6 +73,14 @@ local function put(id, key, home, sets, i)
   redis.call('HSET', key, 'state', STATES[home])
 end
 
+-- block: read
+-- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.
+local function read(command, key, ...)
+  local reply = redis.pcall(command, key, ...)
+  if type(reply) ~= 'table' or not reply.err then return reply end
+  if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end
+end
+-- end: read
 local reply = {}
 local function judge(i)
   local id, key = ARGV[BEFORE + i], KEYS[FIXED + i]
@@ -90,17 +98,14 @@ local function judge(i)
     reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = id, kind, table.concat(names, ' '), repaired and 1 or 0
   end
 
-  local payload = redis.pcall('HEXISTS', key, 'payload')
-  -- Another type than a hash was put there by somebody else, and is not ours to delete.
-  if type(payload) == 'table' then return report('ghost', false) end
-  if payload == 0 then
+  if read('HEXISTS', key, 'payload') ~= 1 then
     -- It went since the walk met it.
     if #sets == 0 and redis.call('EXISTS', key) == 0 then return end
     if repair then
       for _, set in ipairs(sets) do redis.call('ZREM', KEYS[set], id) end
       redis.call('ZREM', start_by, id)
       redis.call('DEL', key)
-      redis.call('HINCRBY', ghosts, 'count', 1)
+      redis.pcall('HINCRBY', ghosts, 'count', 1)
     end
     return report('ghost', repair)
   end

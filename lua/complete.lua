@@ -5,13 +5,21 @@
 -- REPLIES: 1 = retired; 0 = gone, there is no such job; EMQSTALE complete token mismatch, followed by (released) when the holder gave the job back
 -- REPEATABLE: yes, a repeat answers 0
 -- COST: 4 commands (HMGET, ZREM, DEL, HINCRBY), one more for a job with a startBy; 2 when gone (HMGET, DEL); 1 when refused
-local row = redis.call('HMGET', KEYS[2], 'payload', 'attempts', 'state', 'lapsed', 'start_by')
+-- block: read
+-- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.
+local function read(command, key, ...)
+  local reply = redis.pcall(command, key, ...)
+  if type(reply) ~= 'table' or not reply.err then return reply end
+  if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end
+end
+-- end: read
+local row = read('HMGET', KEYS[2], 'payload', 'attempts', 'state', 'lapsed', 'start_by') or {}
 local set = ({active = KEYS[1], pending = KEYS[3], scheduled = KEYS[4], dead = KEYS[5]})[row[3]]
 if not row[1] then
   -- What is left of a ghost is taken away, and the id with it.
   if redis.call('DEL', KEYS[2]) == 1 then
     if set then redis.call('ZREM', set, ARGV[1]) end
-    redis.call('HINCRBY', KEYS[7], 'count', 1)
+    redis.pcall('HINCRBY', KEYS[7], 'count', 1)
   end
   return 0
 end
@@ -25,5 +33,5 @@ end
 if set then redis.call('ZREM', set, ARGV[1]) end
 redis.call('DEL', KEYS[2])
 if row[5] then redis.call('ZREM', KEYS[8], ARGV[1]) end
-redis.call('HINCRBY', KEYS[6], 'count', 1)
+redis.pcall('HINCRBY', KEYS[6], 'count', 1)
 return 1

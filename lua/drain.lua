@@ -1,11 +1,13 @@
--- drain: deletes jobs of one set, oldest first, a bounded number.
+-- drain: deletes jobs of one state, oldest first, a bounded number.
 -- MOVE: pending | scheduled | dead -> none
--- KEYS: emq:{q}:<set> emq:{q}:start-by
+-- KEYS: emq:{q}:<set> emq:{q}:start-by emq:{q}:pending emq:{q}:active emq:{q}:schedule emq:{q}:dead
 -- ARGV: jobPrefix, limit (jobs)
--- REPLIES: {removed, 1 when there is more}
+-- REPLIES: {taken out of the set, 1 when there is more}
 -- REPEATABLE: yes, it deletes what is there
--- COST: 2 commands (ZRANGE, ZCARD) and 3 for each thousand jobs (DEL, ZREM, ZREM)
+-- COST: 2 commands (ZRANGE, ZCARD), then 1 a job (HGET) and 3 for each thousand jobs (DEL, ZREM, ZREM)
+local set, start_by, pending, active, schedule, dead = unpack(KEYS)
 local prefix, limit = ARGV[1], math.max(0, math.floor(tonumber(ARGV[2])))
+local homes = {pending = pending, active = active, scheduled = schedule, dead = dead}
 -- block: chunked
 -- Lua hands a call a few thousand values at the most.
 local function chunked(command, key, values)
@@ -14,12 +16,25 @@ local function chunked(command, key, values)
   end
 end
 -- end: chunked
-local ids = redis.call('ZRANGE', KEYS[1], '-inf', '+inf', 'BYSCORE', 'LIMIT', 0, limit)
-for first = 1, #ids, 1000 do
-  local rows = {}
-  for i = first, math.min(first + 999, #ids) do rows[#rows + 1] = prefix .. ids[i] end
-  redis.call('DEL', unpack(rows))
+-- block: read
+-- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.
+local function read(command, key, ...)
+  local reply = redis.pcall(command, key, ...)
+  if type(reply) ~= 'table' or not reply.err then return reply end
+  if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end
 end
-chunked('ZREM', KEYS[1], ids)
-chunked('ZREM', KEYS[2], ids)
-return {#ids, redis.call('ZCARD', KEYS[1]) > 0 and 1 or 0}
+-- end: read
+local ids = redis.call('ZRANGE', set, '-inf', '+inf', 'BYSCORE', 'LIMIT', 0, limit)
+local drained, rows = {}, {}
+for _, id in ipairs(ids) do
+  -- An id that stood here as a ghost may have become a job elsewhere since: where its row says, it stays.
+  local home = homes[read('HGET', prefix .. id, 'state') or '']
+  if not home or home == set or not redis.call('ZSCORE', home, id) then
+    drained[#drained + 1] = id
+    rows[#rows + 1] = prefix .. id
+  end
+end
+for first = 1, #rows, 1000 do redis.call('DEL', unpack(rows, first, math.min(first + 999, #rows))) end
+chunked('ZREM', set, ids)
+chunked('ZREM', start_by, drained)
+return {#ids, redis.call('ZCARD', set) > 0 and 1 or 0}

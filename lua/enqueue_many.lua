@@ -6,7 +6,7 @@
 -- ARGV EACH: id, payload (bytes), delayMs (empty = now), runAt (ms, empty = now), startBy (ms, empty = none), maxAttempts (empty = the queue's), idempotencyTtlMs (empty = no key), explicit (1 = the caller chose the id)
 -- REPLIES: for each job a pair {enqueued | scheduled | duplicate, id} or {EMQKIND | EMQFULL, id}
 -- REPEATABLE: yes, a repeat answers duplicate while the job lives, or while its idempotency key is remembered
--- COST: 3 commands for one plain job (EXISTS, HSET, ZADD), one more for each further job (HSET); more where a row, settings, an idempotency key, a time of its own or an id of the caller's make it look closer
+-- COST: 3 commands for one plain job (EXISTS, ZADD, HSET), one more for each further job (HSET); more where a row, settings, an idempotency key, a time of its own or an id of the caller's make it look closer
 local pending, schedule, active, dead, meta, start_by = unpack(KEYS, 1, 6)
 local FIELDS = 8
 local count = #ARGV / FIELDS
@@ -48,7 +48,18 @@ if not plain then
   if cap > 0 then room = cap - redis.call('ZCARD', pending) end
 end
 
-local replies, seen, now_pending, now_scheduled, expiring, strays = {}, {}, {}, {}, {}, {}
+-- block: read
+-- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.
+local function read(command, key, ...)
+  local reply = redis.pcall(command, key, ...)
+  if type(reply) ~= 'table' or not reply.err then return reply end
+  if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end
+end
+-- end: read
+
+-- What is to be written is known in whole before anything is.
+local replies, rows, named, keyed = {}, {}, {}, {}
+local seen, now_pending, now_scheduled, expiring, strays = {}, {}, {}, {}, {}
 local next_key = 6 + count
 
 local function enqueue(i)
@@ -60,23 +71,24 @@ local function enqueue(i)
     key = KEYS[next_key]
   end
   if string.sub(id, 1, 3) ~= 'JOB' then return 'EMQKIND', id end
-  local first = key and redis.call('GET', key)
+  local first = key and (keyed[key] or read('GET', key))
   if first then return 'duplicate', first end
-  local known = seen[id]
+  local known, leftover = seen[id], false
   if not plain and not known then
-    local fields = redis.call('HKEYS', row)
-    for _, field in ipairs(fields) do
+    local fields = read('HKEYS', row)
+    for _, field in ipairs(fields or {}) do
       if field == 'payload' then known = true end
     end
-    -- What is left of a ghost must not lend its counter to the new job.
-    if #fields > 0 and not known then redis.call('DEL', row) end
+    leftover = not fields or #fields > 0
   end
-  if known then
-    -- An id that was minted here and is taken is a collision: the key must not name somebody else's job.
-    if key and ARGV[at + 8] == '1' then redis.call('SET', key, id, 'PX', ttl) end
-    return 'duplicate', id
+  -- An id that was minted here and is taken is a collision: the key must not name somebody else's job.
+  local names = key and (not known or ARGV[at + 8] == '1')
+  if not known and room <= 0 then return 'EMQFULL', id end
+  if names then
+    keyed[key] = id
+    named[#named + 1] = {key, id, ttl}
   end
-  if room <= 0 then return 'EMQFULL', id end
+  if known then return 'duplicate', id end
 
   seen[id] = true
   local due
@@ -84,8 +96,7 @@ local function enqueue(i)
   local run_at = tonumber(ARGV[at + 4])
   if delay and delay > 0 then due = clock() + delay end
   if run_at and run_at > clock() then due = run_at end
-  local state = due and 'scheduled' or 'pending'
-  local fields = {'state', state, 'attempts', '0', 'payload', payload}
+  local fields = {'state', due and 'scheduled' or 'pending', 'attempts', '0', 'payload', payload}
   if ARGV[at + 5] ~= '' then
     fields[#fields + 1] = 'start_by'
     fields[#fields + 1] = ARGV[at + 5]
@@ -96,8 +107,7 @@ local function enqueue(i)
     fields[#fields + 1] = 'max_attempts'
     fields[#fields + 1] = ARGV[at + 6]
   end
-  redis.call('HSET', row, unpack(fields))
-  if key then redis.call('SET', key, id, 'PX', ttl) end
+  rows[#rows + 1] = {row, fields, leftover}
   -- An id that the caller chose may stand in a set without its row: it must not stand in two.
   if not plain and ARGV[at + 8] == '1' then strays[#strays + 1] = id end
   if due then
@@ -114,8 +124,16 @@ end
 for i = 1, count do
   replies[i * 2 - 1], replies[i * 2] = enqueue(i)
 end
+-- The sets first: what breaks off in between leaves ids that any claim drops, and not rows that block their ids.
 for _, set in ipairs({active, schedule, dead, pending}) do chunked('ZREM', set, strays) end
 chunked('ZADD', pending, now_pending)
 chunked('ZADD', schedule, now_scheduled)
 chunked('ZADD', start_by, expiring)
+for _, job in ipairs(rows) do
+  local row, fields, leftover = unpack(job)
+  -- What is left of a ghost must not lend its counter to the new job.
+  if leftover then redis.call('DEL', row) end
+  redis.call('HSET', row, unpack(fields))
+end
+for _, name in ipairs(named) do redis.call('SET', name[1], name[2], 'PX', name[3]) end
 return replies

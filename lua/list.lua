@@ -16,6 +16,15 @@ if by == 'BYSCORE' then range[#range + 1] = 'WITHSCORES' end
 local found = redis.call('ZRANGE', unpack(range))
 local step = by == 'BYSCORE' and 2 or 1
 
+-- block: read
+-- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.
+local function read(command, key, ...)
+  local reply = redis.pcall(command, key, ...)
+  if type(reply) ~= 'table' or not reply.err then return reply end
+  if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end
+end
+-- end: read
+
 -- Whether an id was read before. By bytes: `<` on strings goes by the locale.
 local function was_read(id)
   for i = 1, math.max(#id, #after) do
@@ -30,8 +39,8 @@ for i = 1, #found, step do
   if not (after and step == 2 and found[i + 1] == first and was_read(found[i])) then
     local row
     if jobs < tonumber(limit) then
-      row = redis.call('HMGET', prefix .. found[i], 'state', 'attempts', 'max_attempts', 'lapses', 'start_by',
-        ARGV[8] == '1' and 'last_error' or '', ARGV[9] == '1' and 'payload' or '')
+      row = read('HMGET', prefix .. found[i], 'state', 'attempts', 'max_attempts', 'lapses', 'start_by',
+        ARGV[8] == '1' and 'last_error' or '', ARGV[9] == '1' and 'payload' or '') or {}
       bytes = bytes + #(row[7] or '')
     end
     -- A short page is legal: the cursor goes on from its last job.

@@ -1,12 +1,12 @@
 -- promote: moves jobs that are due from the schedule to pending.
 -- MOVE: scheduled -> pending
 -- KEYS: emq:{q}:schedule emq:{q}:pending
--- OPTIONAL KEYS: emq:{q}:metrics:ghosts
+-- OPTIONAL KEYS: emq:{q}:metrics:ghosts emq:{q}:active emq:{q}:dead
 -- ARGV: jobPrefix, limit (jobs), report? (any text asks for the extended form)
 -- REPLIES: number moved; extended {moved, ghosts dropped, 1 when more are due}
 -- REPEATABLE: yes, it moves what is due by the server's clock
--- COST: 2 commands (TIME, ZRANGE) when nothing is due; then 2 a job (HEXISTS, HSET) and 2 a thousand jobs (ZREM, ZADD)
-local schedule, pending, ghosts = KEYS[1], KEYS[2], KEYS[3]
+-- COST: 2 commands (TIME, ZRANGE) when nothing is due; then 3 a job (HEXISTS, HGET, HSET) and 2 a thousand jobs (ZREM, ZADD)
+local schedule, pending, ghosts, active, dead = unpack(KEYS)
 local prefix, limit = ARGV[1], math.max(0, math.floor(tonumber(ARGV[2])))
 -- block: chunked
 -- Lua hands a call a few thousand values at the most.
@@ -16,23 +16,36 @@ local function chunked(command, key, values)
   end
 end
 -- end: chunked
+-- block: read
+-- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.
+local function read(command, key, ...)
+  local reply = redis.pcall(command, key, ...)
+  if type(reply) ~= 'table' or not reply.err then return reply end
+  if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end
+end
+-- end: read
 -- block: promote
 -- Moves the due ids to pending; answers how many, and how many were ghosts.
 local function promote(due)
-  local moved = {}
+  local moved, dropped = {}, 0
   for _, id in ipairs(due) do
-    if redis.call('HEXISTS', prefix .. id, 'payload') == 1 then
-      redis.call('HSET', prefix .. id, 'state', 'pending')
-      moved[#moved + 1] = 0
-      moved[#moved + 1] = id
+    local key = prefix .. id
+    if read('HEXISTS', key, 'payload') ~= 1 then
+      redis.call('DEL', key)
+      dropped = dropped + 1
     else
-      redis.call('DEL', prefix .. id)
+      -- An id that stood here as a ghost may have become a job elsewhere since: where its row says, it stays.
+      local home = ({active = active, dead = dead})[redis.call('HGET', key, 'state')]
+      if not (home and redis.call('ZSCORE', home, id)) then
+        redis.call('HSET', key, 'state', 'pending')
+        moved[#moved + 1] = 0
+        moved[#moved + 1] = id
+      end
     end
   end
-  chunked('ZREM', schedule, due)
   chunked('ZADD', pending, moved)
-  local dropped = #due - #moved / 2
-  if dropped > 0 and ghosts then redis.call('HINCRBY', ghosts, 'count', dropped) end
+  chunked('ZREM', schedule, due)
+  if dropped > 0 and ghosts then redis.pcall('HINCRBY', ghosts, 'count', dropped) end
   return #moved / 2, dropped
 end
 -- end: promote

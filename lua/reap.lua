@@ -22,17 +22,28 @@ local function ceiling(attempt)
   return math.min(most, base * 2 ^ math.max(0, math.min(attempt - 1, 40)))
 end
 -- end: backoff
+-- block: read
+-- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.
+local function read(command, key, ...)
+  local reply = redis.pcall(command, key, ...)
+  if type(reply) ~= 'table' or not reply.err then return reply end
+  if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end
+end
+-- end: read
 -- block: reap
 -- Ends the lapsed leases; answers how many jobs died of it, and how many ids were ghosts.
 local function reap(lapsed, now, jitter)
   local back, later, died, dropped = {}, {}, {}, 0
   for i, id in ipairs(lapsed) do
     local key = prefix .. id
-    if redis.call('HEXISTS', key, 'payload') == 0 then
+    local row = read('HEXISTS', key, 'payload') == 1
+      and redis.call('HMGET', key, 'attempts', 'base', 'max_attempts', 'lapses', 'failures', 'last_error', 'state')
+    local home = row and ({pending = pending, scheduled = schedule, dead = dead})[row[7]]
+    if not row then
       redis.call('DEL', key)
       dropped = dropped + 1
-    else
-      local row = redis.call('HMGET', key, 'attempts', 'base', 'max_attempts', 'lapses', 'failures', 'last_error')
+    elseif not (home and redis.call('ZSCORE', home, id)) then
+      -- An id that stood here as a ghost may have become a job elsewhere since: where its row says, it stays.
       local token = row[1] or '0'
       local used = (tonumber(token) or 0) - (tonumber(row[2]) or 0)
       local limit = tonumber(row[3]) or tonumber(policy[1]) or 5
@@ -59,12 +70,12 @@ local function reap(lapsed, now, jitter)
       end
     end
   end
-  chunked('ZREM', active, lapsed)
   chunked('ZADD', pending, back)
   chunked('ZADD', schedule, later)
   chunked('ZADD', dead, died)
-  if #died > 0 then redis.call('HINCRBY', failed, 'count', #died / 2) end
-  if dropped > 0 then redis.call('HINCRBY', ghosts, 'count', dropped) end
+  chunked('ZREM', active, lapsed)
+  if #died > 0 then redis.pcall('HINCRBY', failed, 'count', #died / 2) end
+  if dropped > 0 then redis.pcall('HINCRBY', ghosts, 'count', dropped) end
   return #died / 2, dropped
 end
 -- end: reap

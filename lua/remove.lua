@@ -5,7 +5,15 @@
 -- REPLIES: 1 = removed; 0 = gone; EMQLOCK job is held by a live lease
 -- REPEATABLE: yes, a repeat answers 0
 -- COST: 9 commands (HEXISTS, ZSCORE, TIME, ZREM five times, DEL) for a lapsed one, 8 for any other
-local existed = redis.call('HEXISTS', KEYS[5], 'payload')
+-- block: read
+-- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.
+local function read(command, key, ...)
+  local reply = redis.pcall(command, key, ...)
+  if type(reply) ~= 'table' or not reply.err then return reply end
+  if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end
+end
+-- end: read
+local existed = read('HEXISTS', KEYS[5], 'payload') or 0
 local deadline = redis.call('ZSCORE', KEYS[1], ARGV[1])
 if existed == 1 and deadline then
   local t = redis.call('TIME')

@@ -4,9 +4,17 @@
 -- ARGV: id, token, delayMs (empty = the queue's backoff), maxAttempts (0 = no limit; empty = the job's, else the queue's), error (text), jitter? (0 <= jitter < 1, asks for the extended form)
 -- REPLIES: scheduled | dead; extended {scheduled, delay in ms} | {dead, 0}; EMQSTALE retry token mismatch, followed by (lapsed) or (released) where that is the reason; EMQSTALE job gone
 -- REPEATABLE: yes, a repeat is refused as (released)
--- COST: 5 commands (HMGET, TIME, ZREM, ZADD, HSET); one more to read the queue's policy, one more to count a death; 1 when refused
-local row = redis.call('HMGET', KEYS[4], 'payload', 'attempts', 'state', 'lapsed', 'base', 'max_attempts', 'failures', 'last_error')
-if not row[1] then return redis.error_reply('EMQSTALE job gone') end
+-- COST: 5 commands (HMGET, TIME, ZADD, ZREM, HSET); one more to read the queue's policy, one more to count a death; 1 when refused
+-- block: read
+-- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.
+local function read(command, key, ...)
+  local reply = redis.pcall(command, key, ...)
+  if type(reply) ~= 'table' or not reply.err then return reply end
+  if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end
+end
+-- end: read
+local row = read('HMGET', KEYS[4], 'payload', 'attempts', 'state', 'lapsed', 'base', 'max_attempts', 'failures', 'last_error')
+if not row or not row[1] then return redis.error_reply('EMQSTALE job gone') end
 if ARGV[2] ~= row[2] or ARGV[2] == '0' then
   return redis.error_reply('EMQSTALE retry token mismatch')
 end
@@ -32,16 +40,16 @@ if not delay then delay = math.floor(ceiling(used) * (tonumber(ARGV[6]) or 1)) e
 
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
-redis.call('ZREM', KEYS[1], ARGV[1])
 local state = 'scheduled'
 if limit > 0 and used >= limit then
   state = 'dead'
   delay = 0
   redis.call('ZADD', KEYS[3], 0, ARGV[1])
-  redis.call('HINCRBY', KEYS[5], 'count', 1)
+  redis.pcall('HINCRBY', KEYS[5], 'count', 1)
 else
   redis.call('ZADD', KEYS[2], now + delay, ARGV[1])
 end
+redis.call('ZREM', KEYS[1], ARGV[1])
 if ARGV[6] or row[8] then
   -- The last five failures, a ring of fields. In the short form the first one leaves last_error alone.
   local nth = (tonumber(row[7]) or 0) + 1

@@ -5,7 +5,7 @@
 -- ARGV EACH: action (complete | retry | fail | release | extend), id, token, ms (retry: delayMs, empty = the queue's backoff; release: delayMs; extend: leaseMs), maxAttempts (retry; 0 = no limit; empty = the job's, else the queue's), error (text), jitter (0 <= jitter < 1)
 -- REPLIES: for each item a pair {completed | scheduled | dead | pending | extended, delay or lease in ms}, {gone, 0} or {stale, superseded | released | lapsed}
 -- REPEATABLE: yes: a repeated complete answers gone, a repeated extend extends again from now, the others are refused as released
--- COST: 2 commands an item (HMGET, HEXISTS) and for a batch of completes 3 (ZREM, DEL, HINCRBY); 3 more for each other action (ZREM, ZADD, HSET), TIME and the queue's policy once; 1 for a job that is gone, 3 when it was to be completed
+-- COST: 2 commands an item (HMGET, HEXISTS) and for a batch of completes 3 (ZREM, DEL, HINCRBY); 3 more for each other action (ZADD, ZREM, HSET), TIME and the queue's policy once; 1 for a job that is gone, 3 when it was to be completed
 local active, pending, schedule, dead, completed, failed, ghosts, meta, start_by = unpack(KEYS, 1, 9)
 local FIXED, FIELDS = 9, 7
 -- block: chunked
@@ -41,6 +41,15 @@ local retired, retired_ids, unindexed, died, dropped = {}, {}, {}, 0, 0
 local gone = {}
 local set_of = {active = active, pending = pending, scheduled = schedule, dead = dead}
 
+-- block: read
+-- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.
+local function read(command, key, ...)
+  local reply = redis.pcall(command, key, ...)
+  if type(reply) ~= 'table' or not reply.err then return reply end
+  if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end
+end
+-- end: read
+
 local function failure(key, token, state, nth, text)
   redis.call('HSET', key, 'state', state, 'last_error', text,
     'failures', nth, 'error:' .. nth % 5, token .. ' ' .. string.format('%.0f', clock()) .. ' ' .. text)
@@ -51,10 +60,10 @@ local function settle(i)
   local action, id, token, ms, max, text, jitter = unpack(ARGV, at + 1, at + FIELDS)
   local key = KEYS[FIXED + i]
   if gone[id] then return 'gone', 0 end
-  if redis.call('HEXISTS', key, 'payload') == 0 then
+  if read('HEXISTS', key, 'payload') ~= 1 then
     if action ~= 'complete' then return 'gone', 0 end
     -- What is left of a ghost is taken away, and the id with it.
-    local set = set_of[redis.call('HGET', key, 'state')]
+    local set = set_of[read('HGET', key, 'state') or '']
     if redis.call('DEL', key) == 1 then
       if set then redis.call('ZREM', set, id) end
       dropped = dropped + 1
@@ -78,14 +87,16 @@ local function settle(i)
     return 'completed', 0
   end
   if action == 'extend' then
-    redis.call('ZADD', active, 'XX', clock() + tonumber(ms), id)
+    local moved = redis.call('ZADD', active, 'XX', 'CH', clock() + tonumber(ms), id)
+    -- A lease that stands nowhere cannot be extended: its job would never lapse.
+    if moved == 0 and not redis.call('ZSCORE', active, id) then return 'stale', 'lapsed' end
     return 'extended', tonumber(ms)
   end
   if action == 'release' then
     local delay = tonumber(ms) or 0
     local state = delay > 0 and 'scheduled' or 'pending'
-    redis.call('ZREM', active, id)
     redis.call('ZADD', delay > 0 and schedule or pending, delay > 0 and clock() + delay or 0, id)
+    redis.call('ZREM', active, id)
     redis.call('HSET', key, 'state', state, 'base', string.format('%.0f', (tonumber(row[4]) or 0) + 1))
     return state, delay
   end
@@ -99,14 +110,15 @@ local function settle(i)
     delay = delay or math.floor(ceiling(used) * (tonumber(jitter) or 1))
   end
   local dies = action == 'fail' or (limit > 0 and used >= limit)
-  redis.call('ZREM', active, id)
   if dies then
     redis.call('ZADD', dead, 0, id)
+    redis.call('ZREM', active, id)
     failure(key, token, 'dead', nth, text)
     died = died + 1
     return 'dead', 0
   end
   redis.call('ZADD', schedule, clock() + delay, id)
+  redis.call('ZREM', active, id)
   failure(key, token, 'scheduled', nth, text)
   return 'scheduled', delay
 end
@@ -119,8 +131,8 @@ chunked('ZREM', active, retired_ids)
 chunked('ZREM', start_by, unindexed)
 if #retired > 0 then
   redis.call('DEL', unpack(retired))
-  redis.call('HINCRBY', completed, 'count', #retired)
+  redis.pcall('HINCRBY', completed, 'count', #retired)
 end
-if died > 0 then redis.call('HINCRBY', failed, 'count', died) end
-if dropped > 0 then redis.call('HINCRBY', ghosts, 'count', dropped) end
+if died > 0 then redis.pcall('HINCRBY', failed, 'count', died) end
+if dropped > 0 then redis.pcall('HINCRBY', ghosts, 'count', dropped) end
 return replies

@@ -22,23 +22,36 @@ local function ceiling(attempt)
   return math.min(most, base * 2 ^ math.max(0, math.min(attempt - 1, 40)))
 end
 -- end: backoff
+-- block: read
+-- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.
+local function read(command, key, ...)
+  local reply = redis.pcall(command, key, ...)
+  if type(reply) ~= 'table' or not reply.err then return reply end
+  if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end
+end
+-- end: read
 -- block: promote
 -- Moves the due ids to pending; answers how many, and how many were ghosts.
 local function promote(due)
-  local moved = {}
+  local moved, dropped = {}, 0
   for _, id in ipairs(due) do
-    if redis.call('HEXISTS', prefix .. id, 'payload') == 1 then
-      redis.call('HSET', prefix .. id, 'state', 'pending')
-      moved[#moved + 1] = 0
-      moved[#moved + 1] = id
+    local key = prefix .. id
+    if read('HEXISTS', key, 'payload') ~= 1 then
+      redis.call('DEL', key)
+      dropped = dropped + 1
     else
-      redis.call('DEL', prefix .. id)
+      -- An id that stood here as a ghost may have become a job elsewhere since: where its row says, it stays.
+      local home = ({active = active, dead = dead})[redis.call('HGET', key, 'state')]
+      if not (home and redis.call('ZSCORE', home, id)) then
+        redis.call('HSET', key, 'state', 'pending')
+        moved[#moved + 1] = 0
+        moved[#moved + 1] = id
+      end
     end
   end
-  chunked('ZREM', schedule, due)
   chunked('ZADD', pending, moved)
-  local dropped = #due - #moved / 2
-  if dropped > 0 and ghosts then redis.call('HINCRBY', ghosts, 'count', dropped) end
+  chunked('ZREM', schedule, due)
+  if dropped > 0 and ghosts then redis.pcall('HINCRBY', ghosts, 'count', dropped) end
   return #moved / 2, dropped
 end
 -- end: promote
@@ -48,11 +61,14 @@ local function reap(lapsed, now, jitter)
   local back, later, died, dropped = {}, {}, {}, 0
   for i, id in ipairs(lapsed) do
     local key = prefix .. id
-    if redis.call('HEXISTS', key, 'payload') == 0 then
+    local row = read('HEXISTS', key, 'payload') == 1
+      and redis.call('HMGET', key, 'attempts', 'base', 'max_attempts', 'lapses', 'failures', 'last_error', 'state')
+    local home = row and ({pending = pending, scheduled = schedule, dead = dead})[row[7]]
+    if not row then
       redis.call('DEL', key)
       dropped = dropped + 1
-    else
-      local row = redis.call('HMGET', key, 'attempts', 'base', 'max_attempts', 'lapses', 'failures', 'last_error')
+    elseif not (home and redis.call('ZSCORE', home, id)) then
+      -- An id that stood here as a ghost may have become a job elsewhere since: where its row says, it stays.
       local token = row[1] or '0'
       local used = (tonumber(token) or 0) - (tonumber(row[2]) or 0)
       local limit = tonumber(row[3]) or tonumber(policy[1]) or 5
@@ -79,12 +95,12 @@ local function reap(lapsed, now, jitter)
       end
     end
   end
-  chunked('ZREM', active, lapsed)
   chunked('ZADD', pending, back)
   chunked('ZADD', schedule, later)
   chunked('ZADD', dead, died)
-  if #died > 0 then redis.call('HINCRBY', failed, 'count', #died / 2) end
-  if dropped > 0 then redis.call('HINCRBY', ghosts, 'count', dropped) end
+  chunked('ZREM', active, lapsed)
+  if #died > 0 then redis.pcall('HINCRBY', failed, 'count', #died / 2) end
+  if dropped > 0 then redis.pcall('HINCRBY', ghosts, 'count', dropped) end
   return #died / 2, dropped
 end
 -- end: reap
@@ -122,7 +138,7 @@ local expired = 0
 if next_expiry[1] and tonumber(next_expiry[2]) <= now then
   local ids = redis.call('ZRANGE', start_by, '-inf', now, 'BYSCORE', 'LIMIT', 0, SWEEP)
   for _, id in ipairs(ids) do
-    local row = redis.call('HMGET', prefix .. id, 'attempts', 'state', 'start_by')
+    local row = read('HMGET', prefix .. id, 'attempts', 'state', 'start_by') or {}
     -- A job that was claimed once has started, whatever became of that attempt. The row decides: the index may name a
     -- job that is gone, whose id was used again.
     local waits = row[1] == '0' and (row[2] == 'pending' or row[2] == 'scheduled')
@@ -134,7 +150,7 @@ if next_expiry[1] and tonumber(next_expiry[2]) <= now then
     end
   end
   chunked('ZREM', start_by, ids)
-  if expired > 0 then redis.call('HINCRBY', failed, 'count', expired) end
+  if expired > 0 then redis.pcall('HINCRBY', failed, 'count', expired) end
   next_due = redis.call('ZRANGE', schedule, 0, 0, 'WITHSCORES')
   next_expiry = redis.call('ZRANGE', start_by, 0, 0, 'WITHSCORES')
 end

@@ -108,7 +108,11 @@ export function createCore(port: RedisPort, queue: string) {
     /** Moves due jobs to pending, at most `limit`. */
     async promote(limit: number): Promise<{ promoted: number; ghosts: number; more: boolean }> {
       const [reply] = await run(port, [
-        call('promote', [keys.schedule, keys.pending, keys.ghosts], [keys.jobPrefix, limit, 'report']),
+        call(
+          'promote',
+          [keys.schedule, keys.pending, keys.ghosts, keys.active, keys.dead],
+          [keys.jobPrefix, limit, 'report'],
+        ),
       ])
       const [promoted, ghosts, more] = list(reply)
       return { promoted: integer(promoted), ghosts: integer(ghosts), more: integer(more) === 1 }

@@ -8,7 +8,7 @@ import type { Refusal } from '../protocol/refusals.ts'
 import { runOne } from './core.ts'
 import { type QueueSettings, readSettings } from './observe.ts'
 import type { Command, RedisPort } from './redis.ts'
-import { registerQueue } from './registry.ts'
+import { registerQueue, touchQueue } from './registry.ts'
 import { groups, integer, list, text } from './replies.ts'
 import { call, run } from './scripts.ts'
 
@@ -48,7 +48,7 @@ export function createOperator(port: RedisPort, queue: string) {
       const result = await runOne(
         port,
         call('redrive', [keys.dead, keys.pending, keys.job(id), keys.startBy], [id]),
-        [registerQueue(queue)],
+        [touchQueue(queue)],
       )
       if ('refused' in result) return result
       return integer(result.reply) === 1 ? 'pending' : { refused: 'gone' }
@@ -59,17 +59,18 @@ export function createOperator(port: RedisPort, queue: string) {
       request: RedriveRequest,
     ): Promise<{ redriven: number; more: boolean; cursor: string | undefined }> {
       const { from, to, cursor } = request
-      const low = from === undefined ? '-' : `[${lowestIdAt(from)}`
+      const first = from === undefined ? '' : lowestIdAt(from)
+      const isBehind = cursor !== undefined && cursor >= first
       const isDry = request.dryRun === true
       const replies = await run(port, [
-        ...(isDry ? [] : [registerQueue(queue)]),
+        ...(isDry ? [] : [touchQueue(queue)]),
         call(
           'redrive_many',
           [keys.dead, keys.pending, keys.startBy],
           [
             keys.jobPrefix,
             request.limit,
-            cursor === undefined ? low : `(${cursor}`,
+            isBehind ? `(${cursor}` : first === '' ? '-' : `[${first}`,
             to === undefined ? '+' : `(${lowestIdAt(to)}`,
             REDRIVE_SCAN,
             request.errorContains ?? '',
@@ -91,7 +92,7 @@ export function createOperator(port: RedisPort, queue: string) {
       const result = await runOne(
         port,
         call('reschedule', [keys.schedule, keys.pending, keys.job(id)], args),
-        [registerQueue(queue)],
+        [touchQueue(queue)],
       )
       if ('refused' in result) return result
       const status = text(list(result.reply)[0])
@@ -119,7 +120,8 @@ export function createOperator(port: RedisPort, queue: string) {
       limit: number,
     ): Promise<{ removed: number; more: boolean }> {
       const set = { pending: keys.pending, scheduled: keys.schedule, dead: keys.dead }[state]
-      const [reply] = await run(port, [call('drain', [set, keys.startBy], [keys.jobPrefix, limit])])
+      const sets = [keys.pending, keys.active, keys.schedule, keys.dead]
+      const [reply] = await run(port, [call('drain', [set, keys.startBy, ...sets], [keys.jobPrefix, limit])])
       const [removed, more] = list(reply)
       return { removed: integer(removed), more: integer(more) === 1 }
     },
@@ -150,7 +152,8 @@ export function createOperator(port: RedisPort, queue: string) {
         typeof value === 'number' ? [field, value] : [],
       )
       const unset = Object.entries(fields).flatMap(([field, value]) => (value === null ? [field] : []))
-      const commands: Command[] = [registerQueue(queue)]
+      const commands: Command[] = []
+      if (set.length > 0 || unset.length > 0) commands.push(registerQueue(queue))
       if (set.length > 0) commands.push(['HSET', keys.meta, ...set])
       if (unset.length > 0) commands.push(['HDEL', keys.meta, ...unset])
       const replies = await run(port, [...commands, ['HGETALL', keys.meta]])

@@ -11,11 +11,17 @@ import type { Command } from './redis.ts'
 /** Scores below this one (a day in 2004, in ms) were written by an enqueue; scores above it are planned visits. */
 const PLANNED_FROM = 2 ** 40
 
+const touchedScore = (): number => 1 + Math.floor(Math.random() * (PLANNED_FROM - 1))
+
 /** The command that makes a queue known and due; it goes before the job, in the same round trip. */
-export const registerQueue = (queue: string): Command => [
+export const registerQueue = (queue: string): Command => ['ZADD', GLOBAL_KEYS.queues, touchedScore(), queue]
+
+/** The same for a move of a job that may not be there: a queue that is not known does not become so by it. */
+export const touchQueue = (queue: string): Command => [
   'ZADD',
   GLOBAL_KEYS.queues,
-  1 + Math.floor(Math.random() * (PLANNED_FROM - 1)),
+  'XX',
+  touchedScore(),
   queue,
 ]
 

@@ -265,24 +265,41 @@ describe('a fault', () => {
   test('that has no one right answer is reported and left alone', async () => {
     const queue = database.queue(freshQueue())
     const keys = keyspace(queue.name)
-    const [nameless, foreign] = [mint(), mint()]
-    for (const id of [nameless, foreign]) await queue.enqueue(id, '{}')
+    const nameless = mint()
+    await queue.enqueue(nameless, '{}')
     await port.send([
       ['ZREM', keys.pending, nameless],
       ['HDEL', keys.job(nameless), 'state'],
-      ['DEL', keys.job(foreign)],
-      ['SET', keys.job(foreign), 'put here by somebody else'],
     ])
     const broken = await everything(queue.name)
 
     expect(await auditAll(queue, { repair: true })).toMatchObject({
-      findings: [
-        { id: foreign, kind: 'ghost', sets: ['pending'] },
-        { id: nameless, kind: 'orphan', sets: [] },
-      ],
+      findings: [{ id: nameless, kind: 'orphan', sets: [] }],
       repaired: 0,
     })
     expect(await everything(queue.name)).toEqual(broken)
+  })
+
+  test('that is a key of another type in the place of a row is a ghost, in a set or in none', async () => {
+    const queue = database.queue(freshQueue())
+    const keys = keyspace(queue.name)
+    const [listed, alone] = [mint(), mint()]
+    await queue.enqueue(listed, '{}')
+    await port.send([
+      ['DEL', keys.job(listed)],
+      ['SET', keys.job(listed), 'put here by somebody else'],
+      ['SADD', keys.job(alone), 'this as well'],
+    ])
+
+    expect(await auditAll(queue, { repair: true })).toMatchObject({
+      findings: [
+        { id: listed, kind: 'ghost', sets: ['pending'] },
+        { id: alone, kind: 'ghost', sets: [] },
+      ],
+      repaired: 2,
+    })
+    expect((await auditAll(queue, {})).findings).toEqual([])
+    expect(await census(port, queue.name)).toEqual([])
   })
 })
 

@@ -64,7 +64,7 @@ export function handOn(port: RedisPort, queue: string) {
     promote: (limit: Text = 100, report = false) =>
       exec(
         'promote',
-        report ? [schedule, pending, ghosts] : [schedule, pending],
+        report ? [schedule, pending, ghosts, active, dead] : [schedule, pending],
         report ? [jobPrefix, limit, 'report'] : [jobPrefix, limit],
       ),
     reap: (limit: Text = 100, jitter?: Text) =>
@@ -133,7 +133,7 @@ export function handOn(port: RedisPort, queue: string) {
       ),
     remove: (id: string) => exec('remove', [active, pending, schedule, dead, keys.job(id), startBy], [id]),
     drain: (set: 'pending' | 'schedule' | 'dead', limit: Text = 100) =>
-      exec('drain', [keys[set], startBy], [jobPrefix, limit]),
+      exec('drain', [keys[set], startBy, pending, active, schedule, dead], [jobPrefix, limit]),
     list: (set: 'pending' | 'active' | 'schedule' | 'dead') =>
       exec(
         'list',
