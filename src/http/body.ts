@@ -4,7 +4,7 @@
  * What is received decides, not what a header promises: the limit holds against a wrong Content-Length or none at
  * all, no more than the limit is ever held, and reading stops there. What is refused never reaches Redis.
  */
-import { type JsonReading, readJson } from '../protocol/json-text.ts'
+import { type Finding, type JsonReading, readJson } from '../protocol/json-text.ts'
 import { ProblemError } from './problem.ts'
 
 /** A body that was read. */
@@ -47,6 +47,10 @@ const receive = async (request: Request, maxBytes: number): Promise<Uint8Array> 
   return concat(chunks, size)
 }
 
+/** What was found in a body, as a problem: of the whole of it, or of the one element that it was found in. */
+export const findingProblem = ({ message, path }: Finding): ProblemError =>
+  new ProblemError('invalid', message, path === undefined ? {} : { errors: [{ path, message }] })
+
 /**
  * Reads a request's body as JSON; undefined when there is none, not one byte, whatever the headers say.
  *
@@ -57,6 +61,5 @@ export const readBody = async (request: Request, maxBytes: number): Promise<Json
   if (bytes.length === 0) return undefined
   const body = readJson(bytes)
   if (body.ok) return body
-  const { message, path } = body
-  throw new ProblemError('invalid', message, path === undefined ? {} : { errors: [{ path, message }] })
+  throw findingProblem(body)
 }

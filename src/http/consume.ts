@@ -1,11 +1,13 @@
 /** Consuming: claims, and what a holder does with the jobs it claimed. */
 import * as z from 'zod'
 import { isJobId, type JobId } from '../protocol/ids.ts'
+import type { Finding } from '../protocol/json-text.ts'
 import { MAX_ITEMS_PER_SETTLE, MAX_JOBS_PER_CLAIM, MAX_WAIT_MS } from '../protocol/limits.ts'
 import type { Refusal } from '../protocol/refusals.ts'
 import type { Claimed, Settled, Settlement } from '../queue/consume.ts'
 import type { Queue } from '../queue/database.ts'
 import { createPollingWaiter } from '../queue/waiting.ts'
+import { findingProblem } from './body.ts'
 import { type As, claimedJobText } from './jobs-json.ts'
 import { accepted, itemError } from './refusal.ts'
 import { JsonText, ok, type Route, route } from './route.ts'
@@ -164,15 +166,25 @@ const claimedMembers = (queue: Queue, claimed: Claimed, format: As): string => {
   return members.join(',')
 }
 
-/** Reads one item of a settle: what to do, or its result when it is malformed. */
-function readItem(value: unknown): { settlement: Settlement } | { result: object } {
+const idOf = (item: unknown): string | null =>
+  typeof item === 'object' && item !== null && 'id' in item && typeof item.id === 'string' ? item.id : null
+
+/** Reads one item of a settle: what to do, or its result when it is malformed or something was found in its text. */
+function readItem(
+  value: unknown,
+  finding: Finding | undefined,
+): { settlement: Settlement } | { result: object } {
+  if (finding !== undefined) {
+    // Of an id that is given twice JSON.parse keeps one: it names nothing.
+    const id = finding.path?.endsWith('.id') ? null : idOf(value)
+    return { result: { id, error: findingProblem(finding).problem } }
+  }
   const parsed = itemSchema.safeParse(value)
   if (parsed.success && isJobId(parsed.data.id)) return { settlement: parsed.data }
   const error = parsed.success
     ? itemError({ refused: 'wrong_kind' })
     : { code: 'invalid', detail: 'The item is malformed.', errors: fieldErrors(parsed.error) }
-  const id = typeof value === 'object' && value !== null && 'id' in value ? value.id : null
-  return { result: { id: typeof id === 'string' ? id : null, error } }
+  return { result: { id: idOf(value), error } }
 }
 
 /** One move of a claimed job: `POST /v1/queues/{queue}/jobs/{id}/<action>`. */
@@ -301,9 +313,9 @@ export const consumeRoutes = [
       },
     },
     errors: [],
-    handle: async ({ queue, body }) => {
+    handle: async ({ queue, body, json }) => {
       const { claim } = body
-      const items = body.items.map(readItem)
+      const items = body.items.map((item, index) => readItem(item, json?.elementFindings?.get(index)))
       const settlements = items.flatMap((item) => ('settlement' in item ? [item.settlement] : []))
       const asksRedis = settlements.length > 0 || claim !== undefined
       const settled = asksRedis ? await queue.settle(settlements, claim) : { results: [] }

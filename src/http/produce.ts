@@ -10,6 +10,7 @@ import {
 import type { Refusal } from '../protocol/refusals.ts'
 import type { Queue } from '../queue/database.ts'
 import type { Enqueued, NewJob } from '../queue/produce.ts'
+import { findingProblem } from './body.ts'
 import { ProblemError } from './problem.ts'
 import { accepted, itemError, refused } from './refusal.ts'
 import { type Answer, type Call, ok, route } from './route.ts'
@@ -109,6 +110,8 @@ async function enqueueMany(call: EnqueueCall): Promise<Answer> {
   const good: { job: NewJob; index: number }[] = []
   for (const [index, value] of jobs.entries()) {
     try {
+      const finding = call.json?.elementFindings?.get(index)
+      if (finding !== undefined) throw findingProblem(finding)
       good.push({ job: readJob(value, call.json?.jobPayloadTexts?.[index], limits), index })
     } catch (error) {
       if (!(error instanceof ProblemError)) throw error

@@ -4,17 +4,23 @@
  *
  * A payload is stored as the very slice of the body that holds it, so numbers keep their digits, strings their
  * escapes and arrays their emptiness. What JSON leaves open and readers resolve differently (a key given twice,
- * half a surrogate pair, bytes that are not UTF-8, a byte order mark) is refused, never repaired.
+ * half a surrogate pair, bytes that are not UTF-8, a byte order mark) is refused, never repaired. In a list of jobs or
+ * items it is told of the one that holds it, so that the others need not be refused with it.
  *
  * The scanner is ours for two reasons: it walks without recursion, and it allocates nothing for whitespace and
  * escapes. The visitors at hand build every token character by character: five megabytes of spaces cost them a
  * second and more memory than an isolate has.
  */
 
+import { MAX_ITEMS_PER_SETTLE, MAX_JOBS_PER_ENQUEUE } from './limits.ts'
+
 /** Nesting beyond this is refused: no job needs it, and readers in other languages recurse. */
 export const MAX_NESTING = 512
 
-/** A body that was read, or why it was refused: `path` names the member, never something inside of a payload. */
+/** What must be refused although JSON.parse takes it; `path` names the member, never something inside of a payload. */
+export type Finding = { readonly message: string; readonly path?: string }
+
+/** A body that was read, or why it was refused. */
 export type JsonReading =
   | {
       readonly ok: true
@@ -23,8 +29,10 @@ export type JsonReading =
       readonly payloadText?: string
       /** The same of each element of a top-level array `jobs`, by index. */
       readonly jobPayloadTexts?: readonly (string | undefined)[]
+      /** What was found in elements of a top-level array `jobs` or `items`, by index: those must not be used. */
+      readonly elementFindings?: ReadonlyMap<number, Finding>
     }
-  | { readonly ok: false; readonly message: string; readonly path?: string }
+  | ({ readonly ok: false } & Finding)
 
 // A byte order mark is kept: it must be seen to be refused, and stored text must come back whole.
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
@@ -71,12 +79,12 @@ type Container = {
   awaitsKey: boolean
 }
 
-type Finding = { readonly message: string; readonly path?: string }
-
 type Scan = {
   readonly isTooDeep: boolean
-  /** The first thing that must be refused although JSON.parse takes it. */
+  /** The first finding in the body, but for those in elements of a list. */
   readonly finding: Finding | undefined
+  /** The first finding in each element. */
+  readonly elementFindings: ReadonlyMap<number, Finding>
   readonly payloadText: string | undefined
   readonly jobPayloadTexts: ReadonlyMap<number, string>
 }
@@ -101,6 +109,16 @@ const isPayloadOfJob = (open: readonly Container[]): boolean =>
   open[0]?.member === 'jobs' &&
   typeof open[1]?.member === 'number' &&
   open[2]?.member === 'payload'
+
+/** Longer lists are refused as a whole, so of what stands behind this nothing need be told apart. */
+const MAX_ELEMENTS = Math.max(MAX_JOBS_PER_ENQUEUE, MAX_ITEMS_PER_SETTLE)
+
+/** The index of the element of a top-level array `jobs` or `items` that is being scanned. */
+const elementOf = ([body, list]: readonly Container[]): number | undefined => {
+  if (body?.member !== 'jobs' && body?.member !== 'items') return undefined
+  const index = list?.member
+  return typeof index === 'number' && index < MAX_ELEMENTS ? index : undefined
+}
 
 /** The code unit of a `\uXXXX` at a position, or undefined when none stands there. */
 const escapedUnit = (text: string, at: number): number | undefined =>
@@ -148,13 +166,17 @@ const unquote = (token: string): string =>
 const scan = (text: string): Scan => {
   const open: Container[] = []
   let finding: Finding | undefined
+  const elementFindings = new Map<number, Finding>()
   let payloadText: string | undefined
   const jobPayloadTexts = new Map<number, string>()
 
   const find = (message: string): void => {
-    if (finding) return
+    const element = elementOf(open)
+    if (element === undefined ? finding : elementFindings.has(element)) return
     const path = pathOf(open)
-    finding = path === undefined ? { message } : { message, path }
+    const found = path === undefined ? { message } : { message, path }
+    if (element === undefined) finding = found
+    else elementFindings.set(element, found)
   }
 
   const endMember = (container: Container, end: number): void => {
@@ -187,7 +209,8 @@ const scan = (text: string): Scan => {
       }
       case OPEN_BRACE:
       case OPEN_BRACKET: {
-        if (open.length === MAX_NESTING) return { isTooDeep: true, finding, payloadText, jobPayloadTexts }
+        if (open.length === MAX_NESTING)
+          return { isTooDeep: true, finding, elementFindings, payloadText, jobPayloadTexts }
         const isObject = code === OPEN_BRACE
         open.push({
           keys: undefined,
@@ -214,7 +237,7 @@ const scan = (text: string): Scan => {
     }
     at += 1
   }
-  return { isTooDeep: false, finding, payloadText, jobPayloadTexts }
+  return { isTooDeep: false, finding, elementFindings, payloadText, jobPayloadTexts }
 }
 
 const jobCountOf = (value: unknown): number | undefined => {
@@ -248,7 +271,7 @@ export const readJson = (bytes: Uint8Array): JsonReading => {
   if (scanned.finding) return { ok: false, ...scanned.finding }
 
   const { value } = parsed
-  const { payloadText, jobPayloadTexts } = scanned
+  const { elementFindings, payloadText, jobPayloadTexts } = scanned
   const jobCount = jobCountOf(value)
   return {
     ok: true,
@@ -257,6 +280,7 @@ export const readJson = (bytes: Uint8Array): JsonReading => {
     ...(jobCount !== undefined && {
       jobPayloadTexts: Array.from({ length: jobCount }, (_, index) => jobPayloadTexts.get(index)),
     }),
+    ...(elementFindings.size > 0 && { elementFindings }),
   }
 }
 

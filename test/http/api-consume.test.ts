@@ -603,6 +603,47 @@ describe('settle', () => {
     await clean(queue)
   })
 
+  test('an item that cannot be read exactly is its own result and stops no other (fault 21)', async () => {
+    const api = apiOn(shared)
+    const queue = freshQueue()
+    const ids = await fill(api, queue, 8)
+    await claim(api, queue, { limit: 8 })
+    const item = (nth: number, rest = '') => `{"id":"${ids[nth]}","action":"fail","token":1${rest}}`
+    const items = [
+      item(0, ',"error":"why"'),
+      item(1, ',"error":"\\ud83d"'),
+      item(2, ',"error":"a","error":"b"'),
+      item(3, ',"token":1'),
+      item(4, ',"x":{"y":1,"y":2}'),
+      item(5, ',"\\ud83d":1'),
+      item(6, `,"id":"${ids[7]}"`),
+      '{"id":"\\ud83d","action":"fail","token":1}',
+      '"\\ud83d"',
+    ]
+    const answer = await api.call('POST', `/v1/queues/${queue}/settle`, `{"items":[${items.join(',')}]}`)
+    expect(answer.status, answer.text).toBe(200)
+    const { results } = answer.json
+    expect(results[0]).toEqual({ id: ids[0], status: 'dead' })
+    const refused = results.slice(1)
+    for (const { error } of refused)
+      expect(error).toMatchObject({ code: 'invalid', detail: expect.any(String) })
+    // An id that is one of two is nobody's.
+    expect(refused.map(({ id }: { id: unknown }) => id)).toEqual([...ids.slice(1, 6), null, null, null])
+    expect(refused.map(({ error }: { error: { errors: object[] } }) => error.errors)).toMatchObject(
+      ['1.error', '2.error', '3.token', '4.x.y', '5', '6.id', '7.id', '8'].map((path) => [
+        { path: `items.${path}` },
+      ]),
+    )
+    expect(await counts(api, queue)).toEqual({ pending: 0, active: 7, scheduled: 0, dead: 1 })
+    for (const body of [
+      `{"items":[${item(1)}],"items":[${item(1)}]}`,
+      `{"items":[${items[1]}],"claim":{"limit":1,"limit":1}}`,
+      `{"items":[${items[1]}],"claim":{"limit":1,"claimId":"\\ud83d"}}`,
+    ])
+      expect((await api.call('POST', `/v1/queues/${queue}/settle`, body)).status, body).toBe(400)
+    await clean(queue)
+  })
+
   test('none of whose items is good asks Redis nothing, unless it claims', async () => {
     const queue = freshQueue()
     const before = (await shared.bridge.counts()).requests

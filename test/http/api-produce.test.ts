@@ -10,6 +10,8 @@ import { until } from '../support/until.ts'
 const shared = sharedRedis()
 const raw = rawRedis(shared)
 
+type Result = { status?: string; error?: { code: string; errors?: { path: string }[] } }
+
 const enqueue = (api: Api, queue: string, body: unknown, headers: Record<string, string> = {}) =>
   api.call('POST', `/v1/queues/${queue}/jobs`, body, { headers })
 const claim = async (api: Api, queue: string, body: object = { limit: 100 }) =>
@@ -297,6 +299,49 @@ describe('many jobs', () => {
       'id',
     ])
     expect(await counts(api, queue)).toEqual({ pending: 2, active: 0, scheduled: 1, dead: 0 })
+    await clean(queue)
+  })
+
+  test('of which one cannot be kept exactly are the others (fault 21)', async () => {
+    const api = apiOn(shared)
+    const queue = freshQueue()
+    const jobs = [
+      '{"payload":0}',
+      '{"payload":"\\ud83d"}',
+      '{"text":"\\ud83d"}',
+      '{"payload":1,"payload":2}',
+      '{"payload":{"a":1,"a":2}}',
+      '{"payload":1,"delayMs":60000,"delayMs":0}',
+      '{"payload":1,"\\ud83d":1}',
+      '"\\ud83d"',
+      '{"payload":1}',
+    ]
+    const answer = await enqueue(api, queue, `{"jobs":[${jobs.join(',')}]}`)
+    expect(answer.status, answer.text).toBe(200)
+    const { results } = answer.json
+    expect(results.map(({ status, error }: Result) => status ?? error?.code)).toEqual([
+      ...['enqueued', 'invalid', 'invalid', 'invalid', 'invalid', 'invalid', 'invalid', 'invalid'],
+      'enqueued',
+    ])
+    expect(results.slice(1, 8).map(({ error }: Result) => error?.errors?.map(({ path }) => path))).toEqual(
+      [
+        'jobs.1.payload',
+        'jobs.2.text',
+        'jobs.3.payload',
+        'jobs.4.payload',
+        'jobs.5.delayMs',
+        'jobs.6',
+        'jobs.7',
+      ].map((path) => [path]),
+    )
+    expect(await counts(api, queue)).toEqual({ pending: 2, active: 0, scheduled: 0, dead: 0 })
+    for (const [body, path] of [
+      [`{"jobs":[${jobs[0]}],"jobs":[${jobs[0]}]}`, 'jobs'],
+      [`{"jobs":[${jobs[1]}],"x":"\\ud83d"}`, 'x'],
+    ]) {
+      const whole = await enqueue(api, queue, body)
+      expect([whole.status, whole.json.errors]).toMatchObject([400, [{ path }]])
+    }
     await clean(queue)
   })
 

@@ -260,8 +260,10 @@ describe('a key given twice', () => {
     ['{"a":1,"\\u0061":1}', 'a'],
     ['{"payload":{"a":1,"a":2}}', 'payload'],
     ['{"payload":[[{"a":[],"b":{},"a":2}]]}', 'payload'],
-    ['{"jobs":[{},{"payload":{"a":1,"a":1}}]}', 'jobs.1.payload'],
-    ['{"jobs":[{},{},{"id":"x","id":"y"}]}', 'jobs.2.id'],
+    ['{"jobs":{"1":{"a":1,"a":1}}}', 'jobs.1.a'],
+    ['{"jobs":[],"jobs":[]}', 'jobs'],
+    ['[{"jobs":[{"a":1,"a":1}]}]', '0.jobs.0.a'],
+    ['{"claim":{"items":[{"a":1,"a":1}]}}', 'claim.items.0.a'],
     ['{"payload":{"__proto__":1,"__proto__":2}}', 'payload'],
     ['{"payload":{"":1,"":2}}', 'payload'],
     ['{"claim":{"limit":1,"limit":1}}', 'claim.limit'],
@@ -298,6 +300,47 @@ describe('a key given twice', () => {
     ]) {
       expect(refusal(text), text).toBeUndefined()
     }
+  })
+})
+
+describe('one element of a top-level list', () => {
+  const findings = (text: string) => {
+    const reading = read(text)
+    return reading.ok ? [...(reading.elementFindings ?? [])] : reading.message
+  }
+
+  it.each([
+    ['{"jobs":[{},{"payload":{"a":1,"a":1}}]}', [1, DUPLICATE, 'jobs.1.payload']],
+    ['{"jobs":[{},{},{"id":"x","id":"y"}]}', [2, DUPLICATE, 'jobs.2.id']],
+    ['{"items":[{"error":"\\ud83d"}]}', [0, HALF, 'items.0.error']],
+    ['{"items":[{"\\ud83d":1}]}', [0, HALF, 'items.0']],
+    ['{"\\u0069tems":["\\ud83d"]}', [0, HALF, 'items.0']],
+    ['{"jobs":[[["\\ud83d"]]]}', [0, HALF, 'jobs.0.0.0']],
+  ] as const)('holds its findings for itself: %s', (text, [index, message, path]) => {
+    expect(findings(text)).toEqual([[index, { message, path }]])
+  })
+
+  it('holds the first of several, as each of the others does', () => {
+    const text = '{"items":[{"a":"\\ud800","a":1},{},{"b":1,"b":"\\ud800"}]}'
+    expect(findings(text)).toEqual([
+      [0, { message: HALF, path: 'items.0.a' }],
+      [2, { message: DUPLICATE, path: 'items.2.b' }],
+    ])
+    expect(read('{"items":[{"a":1},{}]}')).not.toHaveProperty('elementFindings')
+  })
+
+  it('does not save a body that is wrong elsewhere, nor one that is no JSON or too deep', () => {
+    const flawed = '{"items":[{"a":1,"a":1}]'
+    expect(findings(`${flawed},"claim":{"claimId":"\\ud800"}}`)).toBe(HALF)
+    expect(findings(`${flawed},"items":[]}`)).toBe(DUPLICATE)
+    expect(findings(flawed)).toBe('The body is not JSON.')
+    expect(findings(`${flawed},"x":${'['.repeat(MAX_NESTING)}}`)).toMatch(/nested deeper/)
+  })
+
+  it('holds them up to where a list may go: behind it they are those of the body', () => {
+    const listOf = (length: number) => `{"jobs":[${'"\\ud800",'.repeat(length - 1)}"\\ud800"]}`
+    expect(findings(listOf(1000))).toHaveLength(1000)
+    expect(findings(listOf(1001))).toBe(HALF)
   })
 })
 
