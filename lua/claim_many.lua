@@ -34,6 +34,15 @@ local function read(command, key, ...)
   if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end
 end
 -- end: read
+-- block: write
+-- A Redis that is full refuses what takes memory, but not behind a write that takes none: jobs must still come out of it.
+local function write(command, ...)
+  local reply = redis.pcall(command, ...)
+  if type(reply) ~= 'table' or not reply.err then return reply end
+  if string.find(reply.err, 'OOM', 1, true) then redis.call('ZREM', KEYS[1], '') end
+  return redis.call(command, ...)
+end
+-- end: write
 -- block: promote
 -- Moves the due ids to pending; answers how many, and how many were ghosts.
 local function promote(due)
@@ -47,7 +56,7 @@ local function promote(due)
       -- An id that stood here as a ghost may have become a job elsewhere since: where its row says, it stays.
       local home = ({active = active, dead = dead})[redis.call('HGET', key, 'state')]
       if not (home and redis.call('ZSCORE', home, id)) then
-        redis.call('HSET', key, 'state', 'pending')
+        write('HSET', key, 'state', 'pending')
         moved[#moved + 1] = 0
         moved[#moved + 1] = id
       end
@@ -80,20 +89,20 @@ local function reap(lapsed, now, jitter)
       if limit > 0 and used >= limit then
         local reason = 'lease expired on attempt ' .. used .. ' of ' .. limit
         local nth = (tonumber(row[5]) or 0) + 1
-        redis.call('HSET', key, 'state', 'dead', 'lapsed', token, 'lapses', lapses, 'last_error', reason)
+        write('HSET', key, 'state', 'dead', 'lapsed', token, 'lapses', lapses, 'last_error', reason)
         if row[6] then
           redis.call('HSET', key, 'failures', nth, 'error:' .. nth % 5, token .. ' ' .. string.format('%.0f', now) .. ' ' .. reason)
         end
         died[#died + 1] = 0
         died[#died + 1] = id
       elseif lapses == 1 then
-        redis.call('HSET', key, 'state', 'pending', 'lapsed', token, 'lapses', lapses)
+        write('HSET', key, 'state', 'pending', 'lapsed', token, 'lapses', lapses)
         back[#back + 1] = 0
         back[#back + 1] = id
       else
         -- From the second lapse on the job waits, so that a poison job cannot starve the healthy ones behind it.
         local spread = (jitter + i * 0.618034) % 1
-        redis.call('HSET', key, 'state', 'scheduled', 'lapsed', token, 'lapses', lapses)
+        write('HSET', key, 'state', 'scheduled', 'lapsed', token, 'lapses', lapses)
         later[#later + 1] = now + math.ceil(ceiling(used) * (1 + spread) / 2)
         later[#later + 1] = id
       end
@@ -169,29 +178,28 @@ local function wait()
 end
 if closed then return {closed, wait()} end
 
-local reply, given, leased, left, expired, dropped = {'ok', -1}, 0, {}, {}, 0, 0
+-- What is to be written is known in whole before anything is.
+local reply, given, leased, left, expiring, broken = {'ok', -1}, 0, {}, {}, {}, {}
 local started, remembered, bytes, full = {}, {}, 0, false
-for _ = 1, limit > 0 and ROUNDS or 0 do
-  local ids = peeked or redis.call('ZRANGE', pending, #left, #left + limit - given - 1)
+for round = 1, limit > 0 and ROUNDS or 0 do
+  -- The first look is for what is wanted; behind ids that are passed over, the others see further.
+  local wanted = round == 1 and limit or math.max(limit - given, 100)
+  local ids = peeked or redis.call('ZRANGE', pending, #left, #left + wanted - 1)
   peeked = nil
-  -- Ids stay in pending until the batch is known; `left` counts those looked at.
   for _, id in ipairs(ids) do
-    local key = prefix .. id
-    local row = read('HMGET', key, 'payload', 'attempts', 'start_by') or {}
+    if given == limit then break end
+    local row = read('HMGET', prefix .. id, 'payload', 'attempts', 'start_by') or {}
     if not row[1] then
-      redis.call('DEL', key)
-      dropped = dropped + 1
+      broken[#broken + 1] = prefix .. id
     elseif row[2] == '0' and (tonumber(row[3]) or math.huge) <= now then
-      redis.call('HSET', key, 'state', 'dead', 'last_error', 'expired')
-      redis.call('ZADD', dead, 0, id)
+      expiring[#expiring + 1] = 0
+      expiring[#expiring + 1] = id
       started[#started + 1] = id
-      expired = expired + 1
     elseif given > 0 and bytes + #row[1] > MAX_BYTES then
       full = true
       break
     else
       local token = string.format('%.0f', (tonumber(row[2]) or 0) + 1)
-      redis.call('HSET', key, 'state', 'active', 'attempts', token)
       local n = #reply
       reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = id, row[1], token, lease
       bytes = bytes + #row[1]
@@ -203,13 +211,19 @@ for _ = 1, limit > 0 and ROUNDS or 0 do
     end
     left[#left + 1] = id
   end
-  if full or given >= limit or #ids == 0 then break end
+  if full or given == limit or #ids < wanted then break end
+  -- There is more behind so many that are none: nobody should take this for an empty queue.
+  if round == ROUNDS then next_due = {'', now} end
 end
+for i = 3, #reply, 4 do write('HSET', prefix .. reply[i], 'state', 'active', 'attempts', reply[i + 2]) end
+for i = 2, #expiring, 2 do write('HSET', prefix .. expiring[i], 'state', 'dead', 'last_error', 'expired') end
 chunked('ZADD', active, leased)
+chunked('ZADD', dead, expiring)
 chunked('ZREM', pending, left)
 chunked('ZREM', start_by, started)
-if expired > 0 then redis.pcall('HINCRBY', failed, 'count', expired) end
-if dropped > 0 then redis.pcall('HINCRBY', ghosts, 'count', dropped) end
+for first = 1, #broken, 1000 do redis.call('DEL', unpack(broken, first, math.min(first + 999, #broken))) end
+if #expiring > 0 then redis.pcall('HINCRBY', failed, 'count', #expiring / 2) end
+if #broken > 0 then redis.pcall('HINCRBY', ghosts, 'count', #broken) end
 if given == 0 then
   reply[2] = wait()
 elseif claim then

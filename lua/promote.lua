@@ -24,6 +24,15 @@ local function read(command, key, ...)
   if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end
 end
 -- end: read
+-- block: write
+-- A Redis that is full refuses what takes memory, but not behind a write that takes none: jobs must still come out of it.
+local function write(command, ...)
+  local reply = redis.pcall(command, ...)
+  if type(reply) ~= 'table' or not reply.err then return reply end
+  if string.find(reply.err, 'OOM', 1, true) then redis.call('ZREM', KEYS[1], '') end
+  return redis.call(command, ...)
+end
+-- end: write
 -- block: promote
 -- Moves the due ids to pending; answers how many, and how many were ghosts.
 local function promote(due)
@@ -37,7 +46,7 @@ local function promote(due)
       -- An id that stood here as a ghost may have become a job elsewhere since: where its row says, it stays.
       local home = ({active = active, dead = dead})[redis.call('HGET', key, 'state')]
       if not (home and redis.call('ZSCORE', home, id)) then
-        redis.call('HSET', key, 'state', 'pending')
+        write('HSET', key, 'state', 'pending')
         moved[#moved + 1] = 0
         moved[#moved + 1] = id
       end

@@ -13,6 +13,15 @@ local function read(command, key, ...)
   if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end
 end
 -- end: read
+-- block: write
+-- A Redis that is full refuses what takes memory, but not behind a write that takes none: jobs must still come out of it.
+local function write(command, ...)
+  local reply = redis.pcall(command, ...)
+  if type(reply) ~= 'table' or not reply.err then return reply end
+  if string.find(reply.err, 'OOM', 1, true) then redis.call('ZREM', KEYS[1], '') end
+  return redis.call(command, ...)
+end
+-- end: write
 local row = read('HMGET', KEYS[4], 'payload', 'attempts', 'state', 'lapsed', 'base', 'max_attempts', 'failures', 'last_error')
 if not row or not row[1] then return redis.error_reply('EMQSTALE job gone') end
 if ARGV[2] ~= row[2] or ARGV[2] == '0' then
@@ -44,10 +53,10 @@ local state = 'scheduled'
 if limit > 0 and used >= limit then
   state = 'dead'
   delay = 0
-  redis.call('ZADD', KEYS[3], 0, ARGV[1])
+  write('ZADD', KEYS[3], 0, ARGV[1])
   redis.pcall('HINCRBY', KEYS[5], 'count', 1)
 else
-  redis.call('ZADD', KEYS[2], now + delay, ARGV[1])
+  write('ZADD', KEYS[2], now + delay, ARGV[1])
 end
 redis.call('ZREM', KEYS[1], ARGV[1])
 if ARGV[6] or row[8] then

@@ -49,6 +49,15 @@ local function read(command, key, ...)
   if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end
 end
 -- end: read
+-- block: write
+-- A Redis that is full refuses what takes memory, but not behind a write that takes none: jobs must still come out of it.
+local function write(command, ...)
+  local reply = redis.pcall(command, ...)
+  if type(reply) ~= 'table' or not reply.err then return reply end
+  if string.find(reply.err, 'OOM', 1, true) then redis.call('ZREM', KEYS[1], '') end
+  return redis.call(command, ...)
+end
+-- end: write
 
 local function failure(key, token, state, nth, text)
   redis.call('HSET', key, 'state', state, 'last_error', text,
@@ -87,7 +96,7 @@ local function settle(i)
     return 'completed', 0
   end
   if action == 'extend' then
-    local moved = redis.call('ZADD', active, 'XX', 'CH', clock() + tonumber(ms), id)
+    local moved = write('ZADD', active, 'XX', 'CH', clock() + tonumber(ms), id)
     -- A lease that stands nowhere cannot be extended: its job would never lapse.
     if moved == 0 and not redis.call('ZSCORE', active, id) then return 'stale', 'lapsed' end
     return 'extended', tonumber(ms)
@@ -95,7 +104,7 @@ local function settle(i)
   if action == 'release' then
     local delay = tonumber(ms) or 0
     local state = delay > 0 and 'scheduled' or 'pending'
-    redis.call('ZADD', delay > 0 and schedule or pending, delay > 0 and clock() + delay or 0, id)
+    write('ZADD', delay > 0 and schedule or pending, delay > 0 and clock() + delay or 0, id)
     redis.call('ZREM', active, id)
     redis.call('HSET', key, 'state', state, 'base', string.format('%.0f', (tonumber(row[4]) or 0) + 1))
     return state, delay
@@ -111,13 +120,13 @@ local function settle(i)
   end
   local dies = action == 'fail' or (limit > 0 and used >= limit)
   if dies then
-    redis.call('ZADD', dead, 0, id)
+    write('ZADD', dead, 0, id)
     redis.call('ZREM', active, id)
     failure(key, token, 'dead', nth, text)
     died = died + 1
     return 'dead', 0
   end
-  redis.call('ZADD', schedule, clock() + delay, id)
+  write('ZADD', schedule, clock() + delay, id)
   redis.call('ZREM', active, id)
   failure(key, token, 'scheduled', nth, text)
   return 'scheduled', delay

@@ -30,6 +30,15 @@ local function read(command, key, ...)
   if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end
 end
 -- end: read
+-- block: write
+-- A Redis that is full refuses what takes memory, but not behind a write that takes none: jobs must still come out of it.
+local function write(command, ...)
+  local reply = redis.pcall(command, ...)
+  if type(reply) ~= 'table' or not reply.err then return reply end
+  if string.find(reply.err, 'OOM', 1, true) then redis.call('ZREM', KEYS[1], '') end
+  return redis.call(command, ...)
+end
+-- end: write
 -- block: promote
 -- Moves the due ids to pending; answers how many, and how many were ghosts.
 local function promote(due)
@@ -43,7 +52,7 @@ local function promote(due)
       -- An id that stood here as a ghost may have become a job elsewhere since: where its row says, it stays.
       local home = ({active = active, dead = dead})[redis.call('HGET', key, 'state')]
       if not (home and redis.call('ZSCORE', home, id)) then
-        redis.call('HSET', key, 'state', 'pending')
+        write('HSET', key, 'state', 'pending')
         moved[#moved + 1] = 0
         moved[#moved + 1] = id
       end
@@ -76,20 +85,20 @@ local function reap(lapsed, now, jitter)
       if limit > 0 and used >= limit then
         local reason = 'lease expired on attempt ' .. used .. ' of ' .. limit
         local nth = (tonumber(row[5]) or 0) + 1
-        redis.call('HSET', key, 'state', 'dead', 'lapsed', token, 'lapses', lapses, 'last_error', reason)
+        write('HSET', key, 'state', 'dead', 'lapsed', token, 'lapses', lapses, 'last_error', reason)
         if row[6] then
           redis.call('HSET', key, 'failures', nth, 'error:' .. nth % 5, token .. ' ' .. string.format('%.0f', now) .. ' ' .. reason)
         end
         died[#died + 1] = 0
         died[#died + 1] = id
       elseif lapses == 1 then
-        redis.call('HSET', key, 'state', 'pending', 'lapsed', token, 'lapses', lapses)
+        write('HSET', key, 'state', 'pending', 'lapsed', token, 'lapses', lapses)
         back[#back + 1] = 0
         back[#back + 1] = id
       else
         -- From the second lapse on the job waits, so that a poison job cannot starve the healthy ones behind it.
         local spread = (jitter + i * 0.618034) % 1
-        redis.call('HSET', key, 'state', 'scheduled', 'lapsed', token, 'lapses', lapses)
+        write('HSET', key, 'state', 'scheduled', 'lapsed', token, 'lapses', lapses)
         later[#later + 1] = now + math.ceil(ceiling(used) * (1 + spread) / 2)
         later[#later + 1] = id
       end

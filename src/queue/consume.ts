@@ -65,6 +65,9 @@ const SWEEP_LIMIT = 100
 /** Ghosts in a row that one claim removes before it answers that there is nothing. */
 const MAX_GHOSTS = 100
 
+/** How often one batch claim looks again before it answers that there is nothing. */
+const MAX_LOOKS = 10
+
 /** What an isolate remembers of a queue between claims. */
 export type Look = { at: number; paused: boolean; capped: boolean; leaseMs: number }
 
@@ -173,10 +176,16 @@ export function createConsumer(port: RedisPort, queue: string, look: Look, now: 
     /** Claims up to `limit` jobs by the batch script; without a limit one job by the contract's script. */
     async claim(options: ClaimOptions): Promise<Claimed> {
       if (options.limit !== undefined) {
-        const [reply] = await run(port, [claimManyCall(options.limit, options)])
-        return readClaim(reply)
+        for (let looks = 1; ; looks++) {
+          const claimed = readClaim((await run(port, [claimManyCall(options.limit, options)]))[0])
+          // Nothing, and more to look at: ids that are no jobs any more stand in front, or much is due at once.
+          const isCut = claimed.jobs.length === 0 && claimed.nextMs === 0 && !claimed.paused
+          if (!isCut || looks === MAX_LOOKS) return claimed
+        }
       }
-      if (now() - look.at >= LOOK_EVERY_MS) await lookAtQueue()
+      const looked = now() - look.at
+      // A clock that was set back must not make an old look young.
+      if (looked < 0 || looked >= LOOK_EVERY_MS) await lookAtQueue()
       if (look.paused) return { jobs: [], paused: true }
       // The contract's script does not know the cap: with one, the batch script claims.
       if (look.capped) return readClaim((await run(port, [claimManyCall(1, options)]))[0])

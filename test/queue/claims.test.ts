@@ -66,6 +66,27 @@ describe('a batch claim', () => {
     await clean(hand)
   })
 
+  test('finds the one job behind thousands of ids that are none, whatever its limit', async () => {
+    const ids = Array.from({ length: 2_500 }, (_, n) => idOf(n + 1))
+    for (const limit of [1, 100]) {
+      const hand = fresh()
+      await hand.send('ZADD', hand.keys.pending, ...ids.flatMap((id) => [0, id]))
+      await hand.enqueue(idOf(9_999), 'good')
+      const queue = createDatabase(redis.port, { wireAccept: [], wireClaim: undefined }).queue(hand.queue)
+      expect((await queue.claim({ limit })).jobs.map(({ id }) => id)).toEqual([idOf(9_999)])
+      expect((await queue.stats()).ghosts).toBe(2_500)
+      await clean(hand)
+    }
+  })
+
+  test('that found only such ids and looked at no more of them says that it pays to come again at once', async () => {
+    const hand = fresh()
+    const ids = Array.from({ length: 1_500 }, (_, n) => idOf(n + 1))
+    await hand.send('ZADD', hand.keys.pending, ...ids.flatMap((id) => [0, id]))
+    expect(batch(await hand.claimMany(1))).toMatchObject({ ids: [], nextMs: 0 })
+    expect(batch(await hand.claimMany(1))).toMatchObject({ ids: [], nextMs: -1 })
+  })
+
   test('promotes what is due and reaps what has lapsed in the same run, and gives it', async () => {
     const hand = await filled(1)
     await hand.claim(0)

@@ -2,8 +2,10 @@
  * What should not be there: a key of another type in the place of a row, and an id that stands in a set although its
  * job lives in another one. Neither holds up the jobs beside it, and neither costs a job.
  */
-import { beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import type { Settlement } from '../../src/queue/consume.ts'
 import { createDatabase, type Queue } from '../../src/queue/database.ts'
+import { UpstreamError } from '../../src/queue/redis.ts'
 import { freshQueue } from '../support/api.ts'
 import { census } from '../support/census.ts'
 import { bareRedis } from './support/bare.ts'
@@ -241,4 +243,46 @@ test('counters that hold no number stop no move', async () => {
   expect(await queue.complete(FIRST, 1)).toBe('completed')
   expect(await queue.retry(BROKEN, 1, { maxAttempts: 1 })).toMatchObject({ status: 'dead' })
   await clean()
+})
+
+describe('a Redis that is full', () => {
+  const FULL = ['CONFIG', 'SET', 'maxmemory', 1] as const
+  const ROOM = ['CONFIG', 'SET', 'maxmemory', 0] as const
+  afterEach(() => redis.port.send([ROOM]))
+
+  test('takes no new job, and says so', async () => {
+    await redis.port.send([FULL])
+    await expect(queue.enqueueMany([{ payload: 'x' }])).rejects.toBeInstanceOf(UpstreamError)
+    await clean()
+  })
+
+  test('still hands out its jobs, brings in what is due and lapsed, and lets every holder settle', async () => {
+    const ids = Array.from({ length: 9 }, (_, n) => idOf(n + 1))
+    const [due = '', lapsed = '', ...others] = ids
+    await hand.enqueueMany([{ id: lapsed }])
+    await hand.claim(1)
+    await hand.enqueueMany([{ id: due, delayMs: 1 }, ...others.map((id) => ({ id }))])
+    await passed()
+    // Whatever is the first write of a script.
+    for (const move of [() => queue.promote(10), () => queue.reap(10), () => hand.sweep()]) {
+      await redis.port.send([FULL])
+      await move()
+    }
+    const { jobs } = await queue.claim({ limit: 100 })
+    expect(jobs.map(({ id }) => id)).toEqual(ids)
+    const [one = '', two = '', three = '', four = '', five = '', ...rest] = ids
+    const tokenOf = (id: string) => jobs.find((job) => job.id === id)?.token ?? 0
+    const settled = async (item: object) =>
+      (await queue.settle([{ token: tokenOf(String(Reflect.get(item, 'id'))), ...item } as Settlement]))
+        .results[0]
+    expect(await settled({ id: one, action: 'extend', leaseMs: 60_000 })).toMatchObject({
+      status: 'extended',
+    })
+    expect(await settled({ id: two, action: 'release' })).toMatchObject({ status: 'pending' })
+    expect(await settled({ id: three, action: 'fail', error: 'e' })).toMatchObject({ status: 'dead' })
+    expect(await settled({ id: four, action: 'retry', delayMs: 5 })).toMatchObject({ status: 'scheduled' })
+    expect(await queue.retry(five, tokenOf(five), { delayMs: 5 })).toMatchObject({ status: 'scheduled' })
+    for (const id of [one, ...rest]) expect(await queue.complete(id, tokenOf(id))).toBe('completed')
+    await clean()
+  })
 })
