@@ -4,8 +4,9 @@
  *
  * A payload is stored as the very slice of the body that holds it, so numbers keep their digits, strings their
  * escapes and arrays their emptiness. What JSON leaves open and readers resolve differently (a key given twice,
- * half a surrogate pair, bytes that are not UTF-8, a byte order mark) is refused, never repaired. In a list of jobs or
- * items it is told of the one that holds it, so that the others need not be refused with it.
+ * half a surrogate pair, bytes that are not UTF-8, a byte order mark) is refused, never repaired, and so is, outside of
+ * payloads, a number that JSON.parse would round to an integer. In a list of jobs or items it is told of the one that
+ * holds it, so that the others need not be refused with it.
  *
  * The scanner is ours for two reasons: it walks without recursion, and it allocates nothing for whitespace and
  * escapes. The visitors at hand build every token character by character: five megabytes of spaces cost them a
@@ -59,10 +60,16 @@ export const isJsonText = (text: string): boolean => parseJson(text) !== undefin
 
 const QUOTE = 0x22
 const COMMA = 0x2c
+const MINUS = 0x2d
+const POINT = 0x2e
+const ZERO = 0x30
+const NINE = 0x39
 const COLON = 0x3a
+const UPPER_E = 0x45
 const OPEN_BRACKET = 0x5b
 const BACKSLASH = 0x5c
 const CLOSE_BRACKET = 0x5d
+const LOWER_E = 0x65
 const LETTER_U = 0x75
 const OPEN_BRACE = 0x7b
 const CLOSE_BRACE = 0x7d
@@ -101,14 +108,12 @@ const pathOf = (open: readonly Container[]): string | undefined => {
   return path.length === 0 ? undefined : path.join('.')
 }
 
-const isPayloadOfBody = (open: readonly Container[]): boolean =>
-  open.length === 1 && open[0]?.member === 'payload'
-
-const isPayloadOfJob = (open: readonly Container[]): boolean =>
-  open.length === 3 &&
-  open[0]?.member === 'jobs' &&
-  typeof open[1]?.member === 'number' &&
-  open[2]?.member === 'payload'
+/** How many containers the payload that is being scanned stands in: 1 for that of the body, 3 for that of a job; else 0. */
+const payloadDepth = ([body, list, job]: readonly Container[]): number => {
+  if (body?.member === 'payload') return 1
+  const isJob = body?.member === 'jobs' && typeof list?.member === 'number'
+  return isJob && job?.member === 'payload' ? 3 : 0
+}
 
 /** Longer lists are refused as a whole, so of what stands behind this nothing need be told apart. */
 const MAX_ELEMENTS = Math.max(MAX_JOBS_PER_ENQUEUE, MAX_ITEMS_PER_SETTLE)
@@ -153,6 +158,35 @@ const scanString = (text: string, start: number): { end: number; isWellFormed: b
     }
   }
   return { end: text.length, isWellFormed }
+}
+
+const isDigit = (code: number): boolean => code >= ZERO && code <= NINE
+
+/** The end of the number that begins at a position, and whether it is an integer to its last digit, as 5.0 and 1e3 are. */
+const scanNumber = (text: string, start: number): { end: number; isInteger: boolean } => {
+  let isZero = true
+  let zerosAtEnd = 0
+  let decimals = 0
+  let isBehindPoint = false
+  let at = text.charCodeAt(start) === MINUS ? start + 1 : start
+  for (; ; at += 1) {
+    const code = text.charCodeAt(at)
+    if (code === POINT) {
+      isBehindPoint = true
+      continue
+    }
+    if (!isDigit(code)) break
+    zerosAtEnd = code === ZERO ? zerosAtEnd + 1 : 0
+    if (code !== ZERO) isZero = false
+    if (isBehindPoint) decimals += 1
+  }
+  const behind = text.charCodeAt(at)
+  if (behind !== LOWER_E && behind !== UPPER_E)
+    return { end: at, isInteger: isZero || zerosAtEnd >= decimals }
+  let end = at + 1
+  while (/[-+\d]/.test(text.charAt(end))) end += 1
+  const exponent = Number(text.slice(at + 1, end))
+  return { end, isInteger: isZero || zerosAtEnd + exponent >= decimals }
 }
 
 /** The string of a quoted token; of one that is not valid, which JSON.parse is about to refuse, the token. */
@@ -232,8 +266,17 @@ const scan = (text: string): Scan => {
         else container.awaitsKey = true
         break
       case COLON:
-        if (container && (isPayloadOfBody(open) || isPayloadOfJob(open))) container.valueStart = at + 1
+        if (container && open.length === payloadDepth(open)) container.valueStart = at + 1
         break
+      default:
+        if ((isDigit(code) || code === MINUS) && payloadDepth(open) === 0) {
+          const { end, isInteger } = scanNumber(text, at)
+          // What is read as the fraction it is, or as too large, is for a schema to refuse.
+          if (!isInteger && Number.isInteger(Number(text.slice(at, end))))
+            find('A number that is no integer would be read as one.')
+          at = end
+          continue
+        }
     }
     at += 1
   }

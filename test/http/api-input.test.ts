@@ -92,6 +92,15 @@ const INTEGERS: readonly [Route, string, readonly [number, number], nullable?: b
   [SETTINGS, 'maxPending', CAP, true],
 ]
 
+/** Not integers, each of which JSON.parse reads as the one beside it. */
+const nearlyInteger = (integer: number): string[] => [
+  `${integer}.00000000000000000001`,
+  `${integer}.${'0'.repeat(400)}1`,
+  `${integer - 1}.99999999999999999999`,
+  `${integer}00.000000000000000000001e-2`,
+  `${integer}${'0'.repeat(30)}1e-31`,
+]
+
 describe('an integer field', () => {
   test.each(INTEGERS)(
     'of %j: %s is from %j (faults 20 and 38)',
@@ -102,6 +111,9 @@ describe('an integer field', () => {
         ...[min - 1, max + 1, -1e15].map(String),
         ...['-1', `"${min}"`, '""', `${min + 1}.5`, '0.4', '1e400', '-1e400', '1e-1', '9007199254740993'],
         ...['true', 'false', '[]', `[${min}]`, '{}', ...(nullable ? [] : ['null'])],
+        ...nearlyInteger(min + 1),
+        ...['1e-400', '-1e-400', '1e-9999999999999999999999', '9007199254740993.0', '9.007199254740993e15'],
+        ...['9007199254740991.4', '9007199254740991.5', '9007199254740992.5'],
       ]
       await untouched(async (api) => {
         for (const raw of wrong) expectInvalid(await send(api, queue, route, body(raw)), field, raw)
@@ -113,6 +125,10 @@ describe('an integer field', () => {
         `${min + 1}`,
         `${min + 1}.0`,
         `${min + 1}e0`,
+        `${min + 1}.${'0'.repeat(400)}`,
+        `${min + 1}00e-2`,
+        `0.0${min + 1}E+${String(min + 1).length + 1}`,
+        ...(min <= 0 ? ['-0', '0e-400', '0.000E99999999999999999999'] : []),
         ...(nullable ? ['null'] : []),
       ]
       for (const raw of [...right, ...(min <= 1000 && max >= 1000 ? ['1e3', '1000.000'] : [])]) {
@@ -125,7 +141,7 @@ describe('an integer field', () => {
   test('waitMs is from 0 to 25000', async () => {
     const queue = freshQueue()
     await untouched(async (api) => {
-      for (const raw of ['-1', '25001', '"1"', '0.5', '1e400', 'true', 'null'])
+      for (const raw of ['-1', '25001', '"1"', '0.5', '1e-400', '1e400', 'true', 'null'])
         expectInvalid(await send(api, queue, CLAIM, withRaw(CLAIM[2], 'waitMs', raw)), 'waitMs', raw)
     })
     const api = apiOn(shared)
@@ -137,6 +153,40 @@ describe('an integer field', () => {
   })
 })
 
+describe('a number that JSON.parse would make an integer', () => {
+  test('is the error of its job, of its item, and of no other', async () => {
+    const api = apiOn(shared)
+    const queue = freshQueue()
+    const jobs =
+      '{"payload":1},{"payload":1,"delayMs":1e-400},{"payload":1,"maxAttempts":1.00000000000000000001}'
+    const { results } = (await send(api, queue, ENQUEUE, `{"jobs":[${jobs}]}`)).json
+    expect(results).toMatchObject([
+      { status: 'enqueued' },
+      { error: { code: 'invalid', errors: [{ path: 'jobs.1.delayMs' }] } },
+      { error: { code: 'invalid', errors: [{ path: 'jobs.2.maxAttempts' }] } },
+    ])
+    const item = (token: string) => `{"id":"${ID}","action":"complete","token":${token}}`
+    const items = [item('1.00000000000000000001'), item('9007199254740993'), item('1.0')]
+    const settled = await send(api, queue, SETTLE, `{"items":[${items.join(',')}]}`)
+    expect(settled.json.results).toMatchObject([
+      { id: ID, error: { code: 'invalid', errors: [{ path: 'items.0.token' }] } },
+      { id: ID, error: { code: 'invalid' } },
+      { id: ID, error: { code: 'gone' } },
+    ])
+  })
+
+  test('stands in a payload as it is', async () => {
+    const api = apiOn(shared)
+    const queue = freshQueue()
+    const payload =
+      '{"delayMs":1.00000000000000000001,"jobs":[1e-400],"items":[{"token":0.99999999999999999999}]}'
+    const { id } = (await send(api, queue, ENQUEUE, `{"payload":${payload}}`)).json
+    expect((await api.call('GET', `/v1/queues/${queue}/jobs/${id}`)).text).toContain(`"payload":${payload}`)
+    const many = await send(api, queue, ENQUEUE, `{"jobs":[{"payload":${payload}},{"payload":1e-400}]}`)
+    expect(many.json.results).toMatchObject([{ status: 'enqueued' }, { status: 'enqueued' }])
+  })
+})
+
 const INSTANTS: readonly [Route, string][] = [
   [ENQUEUE, 'runAt'],
   [ENQUEUE, 'startBy'],
@@ -145,7 +195,20 @@ const INSTANTS: readonly [Route, string][] = [
   [moveMany('redrive'), 'to'],
 ]
 const WRONG_INSTANTS = [
-  ...['-1', '1.5', '1e400', '8640000000000001', 'true', 'null', '{}', '[]', '""', '"tomorrow"'],
+  ...[
+    '-1',
+    '1.5',
+    '1e400',
+    '1e-400',
+    '1893456000000.00000000001',
+    '8640000000000001',
+    'true',
+    'null',
+    '{}',
+    '[]',
+    '""',
+    '"tomorrow"',
+  ],
   // Not RFC 3339, or not with a zone.
   ...[
     '"2030-01-01"',

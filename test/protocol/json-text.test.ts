@@ -15,6 +15,7 @@ const payloadTextOf = (text: string) => {
 
 const DUPLICATE = 'A key is given twice.'
 const HALF = 'A text holds half of a surrogate pair.'
+const ROUNDED = 'A number that is no integer would be read as one.'
 
 // Random documents, as source text: JSON.stringify would write none of the spellings that matter here.
 
@@ -68,21 +69,25 @@ const array = (value: fc.Arbitrary<string>) =>
     .tuple(fc.array(fc.tuple(space, value, space), { maxLength: 5 }), space)
     .map(([elements, blank]) => `[${blank}${elements.map((parts) => parts.join('')).join(',')}]`)
 
-const { value } = fc.letrec<{ value: string }>((tie) => ({
-  value: fc.oneof(
-    { maxDepth: 4 },
-    fc.oneof(number, string, fc.constantFrom('true', 'false', 'null')),
-    object(tie('value')),
-    array(tie('value')),
-  ),
-}))
+const documentsOf = (numbers: fc.Arbitrary<string>) =>
+  fc.letrec<{ document: string }>((tie) => ({
+    document: fc.oneof(
+      { maxDepth: 4 },
+      fc.oneof(numbers, string, fc.constantFrom('true', 'false', 'null')),
+      object(tie('document')),
+      array(tie('document')),
+    ),
+  })).document
+/** What may be a payload, and what may stand beside one. */
+const value = documentsOf(number)
+const plainValue = documentsOf(integer)
 
 /** An object with a payload at a random place among other members. */
 const withPayload = fc
   .record({
     payload: fc.option(value, { nil: undefined }),
     key: fc.constantFrom('"payload"', '"pay\\u006coad"', '"\\u0070ayload"'),
-    others: fc.uniqueArray(fc.tuple(string, value), { maxLength: 3, selector: ([key]) => decode(key) }),
+    others: fc.uniqueArray(fc.tuple(string, plainValue), { maxLength: 3, selector: ([key]) => decode(key) }),
     at: fc.nat(3),
     spaces: fc.tuple(space, space, space, space),
   })
@@ -117,8 +122,9 @@ describe('a body', () => {
   })
 
   it('takes any JSON, and its value is what JSON.parse says', () => {
+    const payload = value.map((text) => `{"payload":${text}}`)
     fc.assert(
-      fc.property(value, (text) => {
+      fc.property(fc.oneof(payload, plainValue), (text) => {
         expect(read(text)).toMatchObject({ ok: true, value: JSON.parse(text) })
       }),
       { numRuns: 500 },
@@ -143,7 +149,7 @@ describe('a body', () => {
     fc.assert(
       fc.property(broken, (text) => {
         const wellFormed = text.toWellFormed()
-        const isJson = ['read', DUPLICATE, HALF].includes(refusal(wellFormed)?.[0] ?? 'read')
+        const isJson = ['read', DUPLICATE, HALF, ROUNDED].includes(refusal(wellFormed)?.[0] ?? 'read')
         expect(isJson).toBe(isJsonText(wellFormed))
       }),
       {
@@ -279,8 +285,8 @@ describe('a key given twice', () => {
       doc: fc.oneof(
         { maxDepth: 6, withCrossShrink: true },
         fc.constant('{"k":1,"\\u006b":2}'),
-        fc.tuple(value, tie('doc'), value).map((parts) => `[${parts.join(',')}]`),
-        fc.tuple(value, tie('doc')).map(([before, doc]) => `{"x":${before},"y" : ${doc},"z":0}`),
+        fc.tuple(plainValue, tie('doc'), plainValue).map((parts) => `[${parts.join(',')}]`),
+        fc.tuple(plainValue, tie('doc')).map(([before, doc]) => `{"x":${before},"y" : ${doc},"z":0}`),
       ),
     })).doc
     fc.assert(
@@ -303,6 +309,79 @@ describe('a key given twice', () => {
   })
 })
 
+describe('a number', () => {
+  /** Exactly, by whole numbers: an integer when the digits, as many as there are behind the point, are zeros. */
+  const isInteger = (text: string): boolean => {
+    const [, whole = '', fraction = '', exponent = '0'] =
+      /^-?(\d+)(?:\.(\d+))?(?:[eE](.+))?$/.exec(text) ?? []
+    const digits = BigInt(whole + fraction)
+    const behind = BigInt(fraction.length) - BigInt(exponent)
+    return behind <= 0n || digits % 10n ** behind === 0n
+  }
+  const digits = fc.oneof(
+    fc.stringMatching(/^[0-9]{1,30}$/),
+    fc
+      .tuple(fc.nat(99), fc.nat(30), fc.nat(99))
+      .map(([head, zeros, tail]) => `${head}${'0'.repeat(zeros)}${tail}`),
+    fc.nat(30).map((nines) => '9'.repeat(nines + 1)),
+  )
+  const anyNumber = fc
+    .record({
+      sign: fc.constantFrom('', '-'),
+      whole: digits.map((text) => text.replace(/^0+(?=\d)/, '')),
+      fraction: fc.option(digits, { nil: undefined }),
+      exponent: fc.option(fc.tuple(fc.constantFrom('e', 'E'), fc.constantFrom('', '+', '-'), fc.nat(60)), {
+        nil: undefined,
+      }),
+    })
+    .map(({ sign, whole, fraction, exponent }) =>
+      [sign, whole, fraction === undefined ? '' : `.${fraction}`, ...(exponent ?? [])].join(''),
+    )
+
+  it('that JSON.parse makes an integer, and that is none, is refused outside of payloads', () => {
+    fc.assert(
+      fc.property(anyNumber, space, (text, blank) => {
+        const isRounded = !isInteger(text) && Number.isInteger(JSON.parse(text))
+        expect(refusal(`{"n":${text}${blank}}`)).toEqual(isRounded ? [ROUNDED, 'n'] : undefined)
+        expect(refusal(`{"n":[${text}${blank},0]}`)).toEqual(isRounded ? [ROUNDED, 'n.0'] : undefined)
+        expect(refusal(text)).toEqual(isRounded ? [ROUNDED, undefined] : undefined)
+        for (const payload of [text, `[${text}]`, `{"n":${text},"jobs":[${text}]}`]) {
+          expect(payloadTextOf(`{"payload":${payload}${blank},"x":1}`)).toBe(payload)
+          const reading = read(`{"jobs":[{"payload":${payload}}]}`)
+          expect(reading.ok && [reading.elementFindings, reading.jobPayloadTexts]).toEqual([
+            undefined,
+            [payload],
+          ])
+        }
+      }),
+      { numRuns: 1000 },
+    )
+  })
+
+  it.each([
+    ...['1.00000000000000000001', '0.99999999999999999999', '1e-400', '-1e-400', '5e-99999999999999999999'],
+    ...['9007199254740991.4', '12345678901234567890.5'],
+  ])('is refused: %s', (text) => {
+    expect(refusal(`{"delayMs":${text}}`)).toEqual([ROUNDED, 'delayMs'])
+  })
+
+  it.each([
+    '0',
+    '-0',
+    '5.0',
+    '1e3',
+    '1.5',
+    '100e-2',
+    '0e-400',
+    '0.0E-5',
+    '1e400',
+    '9007199254740993',
+    '0.1e1',
+  ])('is for a schema to judge: %s', (text) => {
+    expect(refusal(`{"delayMs":${text}}`)).toBeUndefined()
+  })
+})
+
 describe('one element of a top-level list', () => {
   const findings = (text: string) => {
     const reading = read(text)
@@ -316,6 +395,8 @@ describe('one element of a top-level list', () => {
     ['{"items":[{"\\ud83d":1}]}', [0, HALF, 'items.0']],
     ['{"\\u0069tems":["\\ud83d"]}', [0, HALF, 'items.0']],
     ['{"jobs":[[["\\ud83d"]]]}', [0, HALF, 'jobs.0.0.0']],
+    ['{"items":[{"token":1e-400}]}', [0, ROUNDED, 'items.0.token']],
+    ['{"jobs":[0,1e-400]}', [1, ROUNDED, 'jobs.1']],
   ] as const)('holds its findings for itself: %s', (text, [index, message, path]) => {
     expect(findings(text)).toEqual([[index, { message, path }]])
   })
@@ -388,11 +469,14 @@ describe('a large body', () => {
     ['escaped pairs', `"${'\\ud83e\\udef6'.repeat(SIZE / 12)}"`],
     ['quotes', `"${'\\"'.repeat(SIZE / 2)}"`],
     ['numbers', `[${'1,'.repeat(SIZE / 2)}0]`],
+    ['long numbers', `[${'1.0e0,'.repeat(SIZE / 6)}0]`],
+    ['a long number', `1${'0'.repeat(SIZE)}1.0e0`],
     ['keys', `{${Array.from({ length: SIZE / 12 }, (_, at) => `"k${at}":1`).join()}}`],
   ])('of %s is read in one walk', (_, payload) => {
     const body = bytesOf(`{"payload":${payload}}`)
     const reading = readJson(body)
     expect(reading.ok && reading.payloadText).toBe(payload.trim())
+    expect(read(`{"other":${payload}}`).ok).toBe(true)
   })
 })
 
