@@ -193,10 +193,13 @@ export function createObserver(port: RedisPort, queue: string) {
         again,
       }
     }
-    let low = page.from === undefined ? '-' : `[${lowestIdAt(page.from)}`
-    let high = page.to === undefined ? '+' : `(${lowestIdAt(page.to)}`
-    if (cursor !== undefined && reverse) high = `(${cursor.id}`
-    if (cursor !== undefined && !reverse) low = `(${cursor.id}`
+    const from = page.from === undefined ? undefined : lowestIdAt(page.from)
+    const to = page.to === undefined ? undefined : lowestIdAt(page.to)
+    let low = from === undefined ? '-' : `[${from}`
+    let high = to === undefined ? '+' : `(${to}`
+    // Of a cursor and the instant on its side the tighter one holds.
+    if (cursor !== undefined && reverse && (to === undefined || cursor.id < to)) high = `(${cursor.id}`
+    if (cursor !== undefined && !reverse && (from === undefined || cursor.id >= from)) low = `(${cursor.id}`
     return { by: 'BYLEX', first: reverse ? high : low, last: reverse ? low : high, offset: 0, again: 0 }
   }
 

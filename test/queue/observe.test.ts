@@ -154,6 +154,28 @@ describe('pages', () => {
     }
   })
 
+  test('of a cursor keep within the instants that come with it, whichever is tighter', async () => {
+    const stage = bench()
+    const start = Date.parse('2026-01-01T00:00:00Z')
+    const ids = [0, 1, 2, 3, 4, 5].map((ms) => mintedAt(start + ms))
+    for (const state of ['pending', 'dead'] as const) {
+      for (const id of ids) await put(stage, state, id)
+      const listed = async (order: 'newest' | 'oldest', behind: number, from: number, to: number) => {
+        const cursor = { id: ids[behind] ?? '', score: '0', seen: 1 }
+        const page = request({ state, order, cursor, from: start + from, to: start + to })
+        return (await stage.queue.list(page)).jobs.map(({ id }) => ids.indexOf(id))
+      }
+      expect(await listed('newest', 5, 1, 3)).toEqual([2, 1])
+      expect(await listed('newest', 3, 1, 3)).toEqual([2, 1])
+      expect(await listed('newest', 2, 1, 3)).toEqual([1])
+      expect(await listed('newest', 1, 1, 3)).toEqual([])
+      expect(await listed('oldest', 0, 2, 4)).toEqual([2, 3])
+      expect(await listed('oldest', 1, 2, 4)).toEqual([2, 3])
+      expect(await listed('oldest', 2, 2, 4)).toEqual([3])
+      expect(await listed('oldest', 5, 2, 4)).toEqual([])
+    }
+  })
+
   test('are short of 8 MiB of payload, and the next one goes on', async () => {
     const stage = bench()
     const large = 'x'.repeat(3 * 1024 * 1024)
