@@ -9,6 +9,7 @@ import { isClaimId, isIdempotencyKey } from '../protocol/keys.ts'
 import {
   MAX_DELAY_MS,
   MAX_ERROR_CHARS,
+  MAX_INSTANT_MS,
   MAX_LEASE_MS,
   MAX_MAX_ATTEMPTS,
   MIN_LEASE_MS,
@@ -18,23 +19,23 @@ import { ProblemError } from './problem.ts'
 /** An integer from `min` to `max`, both included. */
 export const integer = (min: number, max: number) => z.int().min(min).max(max)
 
-/** The last instant that a date can tell, in epoch ms. */
-const MAX_INSTANT_MS = 8.64e15
+const epochMs = integer(0, MAX_INSTANT_MS)
 
-/** RFC 3339 with a zone, its letters in either case, or integer epoch ms; becomes epoch ms. */
+/** RFC 3339 with a zone, its letters in either case, or integer epoch ms, from 1970 to 9999; becomes epoch ms. */
 export const instant = z
   .union(
     [
       z
         .string()
         .toUpperCase()
-        .pipe(z.iso.datetime({ offset: true }).transform(Date.parse)),
-      integer(0, MAX_INSTANT_MS),
+        .pipe(z.iso.datetime({ offset: true }).transform(Date.parse))
+        .pipe(epochMs),
+      epochMs,
     ],
-    { error: 'must be RFC 3339 with a zone, or integer epoch ms' },
+    { error: 'must be RFC 3339 with a zone, or integer epoch ms, from 1970 to 9999' },
   )
   .meta({
-    description: 'An instant: RFC 3339 with a zone, or integer epoch ms.',
+    description: 'An instant from 1970 to 9999, in UTC: RFC 3339 with a zone, or integer epoch ms.',
     override: {
       anyOf: [
         { type: 'string', format: 'date-time' },
@@ -190,6 +191,11 @@ export const problemSchema = z
 /** Milliseconds since the epoch as the API writes instants. */
 export const iso = (ms: number): string => new Date(ms).toISOString()
 
-/** The same of a stored score. What stands in Redis is not always what we wrote: what is no instant is left out. */
-export const optionalIso = (ms: number | undefined): string | undefined =>
-  ms === undefined || Number.isNaN(new Date(ms).getTime()) ? undefined : iso(ms)
+/** The same of what is stored, which is not always ours: what RFC 3339 cannot tell is left out. */
+export const optionalIso = (ms: number | undefined): string | undefined => {
+  const date = new Date(ms ?? Number.NaN)
+  if (Number.isNaN(date.getTime())) return undefined
+  const text = date.toISOString()
+  // Years beyond four digits have a sign.
+  return /^\d/.test(text) ? text : undefined
+}

@@ -27,6 +27,9 @@ export const MIN_LEASE_MS = 10
 export const MAX_LEASE_MS = 86_400_000
 export const DEFAULT_LEASE_MS = 30_000
 
+/** 9999-12-31T23:59:59.999Z: the last instant that RFC 3339 can tell, in epoch ms. */
+export const MAX_INSTANT_MS = 253_402_300_799_999
+
 /** 366 days: as far ahead as a job can be scheduled, in milliseconds. */
 export const MAX_DELAY_MS = 31_622_400_000
 

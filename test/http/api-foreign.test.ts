@@ -32,14 +32,19 @@ test('an id that is none, with a row, is looked at and handed out, and spoils no
   ])
 })
 
-test('a score that is no instant spoils no read', async () => {
+test('a score that is no instant of these eight thousand years spoils no read', async () => {
   const api = apiOn(shared)
   const queue = freshQueue()
   const keys = keyspace(queue)
   const { id } = (await api.call('POST', `/v1/queues/${queue}/jobs`, { payload: 1, delayMs: 60_000 })).json
-  await port.send([['ZADD', keys.schedule, '1e20', id]])
-  const answer = await api.call('GET', `/v1/queues/${queue}/jobs?state=scheduled`)
-  expect(answer.json.jobs).toMatchObject([{ id, state: 'scheduled' }])
-  expect((await api.call('GET', `/v1/queues/${queue}/jobs/${id}`)).status).toBe(200)
-  expect((await api.call('GET', `/v1/queues/${queue}`)).status).toBe(200)
+  for (const score of ['1e20', '8.64e15', '253402300800000', '-1e14']) {
+    await port.send([['ZADD', keys.schedule, score, id]])
+    const list = await api.call('GET', `/v1/queues/${queue}/jobs?state=scheduled`)
+    const one = await api.call('GET', `/v1/queues/${queue}/jobs/${id}`)
+    const stats = await api.call('GET', `/v1/queues/${queue}`)
+    expect([list.status, one.status, stats.status], score).toEqual([200, 200, 200])
+    expect(list.json.jobs, score).toMatchObject([{ id, state: 'scheduled' }])
+    for (const seen of [list.json.jobs[0], one.json, stats.json])
+      expect([seen.runAt, seen.nextDueAt], score).toEqual([undefined, undefined])
+  }
 })

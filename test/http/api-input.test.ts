@@ -224,9 +224,20 @@ const WRONG_INSTANTS = [
     '"+012030-01-01T00:00:00Z"',
     '"2030-1-1T0:0:0Z"',
   ],
+  // Not from 1970 to 9999, the zone applied: what is stored must come back as RFC 3339.
+  ...[
+    '253402300800000',
+    '8640000000000000',
+    '"9999-12-31T23:59:59-23:59"',
+    '"9999-12-31T23:59:59.999-00:01"',
+  ],
+  ...['"0000-01-01T00:00:00Z"', '"0000-01-01T00:00:00+01:00"', '"1969-12-31T23:59:59.999Z"'],
+  ...['"1970-01-01T00:00:00+00:01"', '"0001-01-01T00:00:00Z"'],
   // No instants that exist.
   ...['"2030-02-30T00:00:00Z"', '"2030-13-01T00:00:00Z"', '"2030-01-01T24:00:00Z"', '"2030-01-01T00:60:00Z"'],
-  ...['"2030-01-01T00:00:00+24:00"', '"2029-02-29T00:00:00Z"'],
+  ...['"2030-01-01T00:00:00+24:00"', '"2029-02-29T00:00:00Z"', '"2030-01-01T00:00:00+23:60"'],
+  ...['"2030-04-31T00:00:00Z"', '"2100-02-29T00:00:00Z"', '"2030-00-01T00:00:00Z"', '"2030-01-00T00:00:00Z"'],
+  ...['"2016-12-31T23:59:60Z"', '"2030-01-01T00:00:00-24:00"', '"2030-01-01T25:00:00Z"'],
 ]
 
 describe('an instant', () => {
@@ -241,7 +252,11 @@ describe('an instant', () => {
     const right = [
       ...[soon, soon.toLowerCase(), soon.replace('Z', '+02:00'), soon.replace('Z', '-00:00')],
       ...[soon.replace(/\.\d+/, ''), soon.replace(/\.\d+/, '.1'), soon.replace(/\.\d+/, '.123456789')],
-      ...['2000-02-29T23:59:59Z', '1969-12-31T00:00:00Z', 0, Date.now()],
+      ...['2000-02-29T23:59:59Z', '1970-01-01T00:00:00Z', 0, Date.now()],
+      ...['1969-12-31T23:00:00-01:00', '1970-01-01T23:59:00+23:59'],
+      ...(field === 'runAt'
+        ? []
+        : [253_402_300_799_999, '9999-12-31T23:59:59.999999Z', '9999-12-31T22:59:59-01:00']),
     ]
     for (const value of right) {
       const answer = await send(api, queue, route, withRaw(route[2], field, JSON.stringify(value)))
@@ -258,6 +273,15 @@ describe('an instant', () => {
     for (const runAt of [at, utc, utc.toLowerCase(), utc.replace('Z', '456Z'), east]) {
       const { id } = (await api.call('POST', `/v1/queues/${queue}/jobs`, { payload: 1, runAt })).json
       expect((await api.call('GET', `/v1/queues/${queue}/jobs/${id}`)).json.runAt, String(runAt)).toBe(utc)
+    }
+  })
+
+  test('at either end comes back as it was given', async () => {
+    const api = apiOn(shared)
+    const queue = freshQueue()
+    for (const startBy of ['1970-01-01T00:00:00.000Z', '9999-12-31T23:59:59.999Z']) {
+      const { id } = (await api.call('POST', `/v1/queues/${queue}/jobs`, { payload: 1, startBy })).json
+      expect((await api.call('GET', `/v1/queues/${queue}/jobs/${id}`)).json.startBy).toBe(startBy)
     }
   })
 
@@ -372,8 +396,16 @@ const PARAMETERS: readonly [string, string, readonly string[]][] = [
   ['/{q}/jobs', 'order', ['', 'asc', 'NEWEST']],
   ['/{q}/jobs', 'payload', ['', '1', 'TRUE', 'yes']],
   ['/{q}/jobs', 'as', ['', 'base64', 'JSON']],
-  ['/{q}/jobs', 'from', ['', 'x', '-1', '1.5', '2030-01-01', '2030-01-01T00:00:00', '1e3']],
-  ['/{q}/jobs', 'to', ['', 'x', '-1', '1.5', '2030-01-01', '2030-02-30T00:00:00Z']],
+  [
+    '/{q}/jobs',
+    'from',
+    ['', 'x', '-1', '1.5', '2030-01-01', '2030-01-01T00:00:00', '1e3', '253402300800000'],
+  ],
+  [
+    '/{q}/jobs',
+    'to',
+    ['', 'x', '-1', '1.5', '2030-01-01', '2030-02-30T00:00:00Z', '9999-12-31T23:59:59-01:00'],
+  ],
   [
     '/{q}/jobs',
     'cursor',

@@ -175,6 +175,13 @@ describe('the document', () => {
     expect([...new Set(explained)].sort()).toEqual(Object.keys(ERRORS).sort())
   })
 
+  test('tells the first and the last instant that may be sent', () => {
+    const maximum = Date.parse('9999-12-31T23:59:59.999Z')
+    const { startBy, runAt } = document.components.schemas.NewJob.properties
+    for (const instant of [startBy, runAt])
+      expect(instant.anyOf).toContainEqual({ type: 'integer', minimum: 0, maximum })
+  })
+
   test('describes every operation, every parameter and every field of a request', () => {
     const undescribed: string[] = []
     const resolved = ({ $ref, ...schema }: Json): Json =>
