@@ -304,7 +304,7 @@ describe('settings', () => {
       expect((await stats(api, queue)).settings).toEqual(answer.json)
       return answer.json
     }
-    expect(await set({})).toEqual(DEFAULTS)
+    expect((await put(api, queue, 'settings', {})).json).toEqual(DEFAULTS)
     expect(await set({ maxAttempts: 0, backoff: { baseMs: 5 } })).toEqual({
       ...DEFAULTS,
       maxAttempts: 0,
