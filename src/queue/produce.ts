@@ -11,7 +11,7 @@ import { DEFAULT_IDEMPOTENCY_TTL_MS } from '../protocol/limits.ts'
 import { parseRefusal, type Refusal } from '../protocol/refusals.ts'
 import { type RedisPort, repeatIfLost, UpstreamError } from './redis.ts'
 import { registerQueue } from './registry.ts'
-import { groups, list, text } from './replies.ts'
+import { groups, list, optionalText, text } from './replies.ts'
 import { call, run } from './scripts.ts'
 
 /** A job to enqueue. `payload` is stored as it is. Instants are epoch ms. */
@@ -30,17 +30,16 @@ export type NewJob = {
 /** `duplicate` comes with the id of the job that was first. */
 export type Enqueued = { readonly id: string; readonly status: 'enqueued' | 'scheduled' | 'duplicate' }
 
+/** A job on its way: under which id, whether the caller chose it, and where its result belongs. */
+type Sent = NewJob & { readonly id: string; readonly chosen: boolean; readonly index: number }
+
 /** More collisions in a row than this do not happen by chance. */
 const MAX_MINTS = 5
-
-const hasOwnTime = ({ delayMs, runAt }: NewJob): boolean => (delayMs ?? 0) > 0 || runAt !== undefined
 
 export function createProducer(port: RedisPort, queue: string, minter: Minter) {
   const keys = keyspace(queue)
 
-  async function send(
-    jobs: readonly (NewJob & { id: string; chosen: boolean })[],
-  ): Promise<(Enqueued | Refusal)[]> {
+  async function send(jobs: readonly Sent[]): Promise<(Enqueued | Refusal)[]> {
     const keyed = jobs.flatMap(({ idempotencyKey }) =>
       idempotencyKey === undefined ? [] : [keys.idempotency(idempotencyKey)],
     )
@@ -70,10 +69,30 @@ export function createProducer(port: RedisPort, queue: string, minter: Minter) {
     })
   }
 
+  /** What became of jobs that are stored. Where an instant was given, only their rows tell whether it had come. */
+  async function statusesOf(jobs: readonly Sent[]): Promise<{ index: number; result: Enqueued }[]> {
+    const asked = jobs.filter(({ runAt }) => runAt !== undefined)
+    // Stored they are, whatever comes of this question.
+    const replies =
+      asked.length === 0
+        ? []
+        : await run(
+            port,
+            asked.map(({ id }) => ['HGET', keys.job(id), 'state']),
+          ).catch(() => [])
+    const states = new Map(asked.map(({ id }, nth) => [id, optionalText(replies[nth])]))
+    return jobs.map(({ id, index, delayMs = 0 }) => {
+      const isScheduled = delayMs > 0 || states.get(id) === 'scheduled'
+      return { index, result: { id, status: isScheduled ? 'scheduled' : 'enqueued' } }
+    })
+  }
+
   return {
     /** Enqueues jobs in one round trip; the results are in their order. Safe to repeat for jobs with an id or a key. */
     async enqueueMany(jobs: readonly NewJob[]): Promise<(Enqueued | Refusal)[]> {
       const results: (Enqueued | Refusal)[] = []
+      /** Those that were stored by a first sending whose answer was lost. */
+      const stored: Sent[] = []
       let open = jobs.map((job, index) => ({ job, index }))
       for (let mints = 0; open.length > 0 && mints < MAX_MINTS; mints++) {
         const sent = open.map(({ job, index }) => ({
@@ -93,11 +112,11 @@ export function createProducer(port: RedisPort, queue: string, minter: Minter) {
             'status' in answer && answer.status === 'duplicate' && !job.chosen && answer.id === job.id
           if (isTaken && !repeated) minter.collided()
           if (isTaken && !repeated) open.push({ job: jobs[job.index] ?? job, index: job.index })
-          results[job.index] = isTaken
-            ? { id: job.id, status: hasOwnTime(job) ? 'scheduled' : 'enqueued' }
-            : answer
+          if (isTaken && repeated) stored.push(job)
+          results[job.index] = answer
         }
       }
+      for (const { index, result } of await statusesOf(stored)) results[index] = result
       if (open.length > 0) throw new Error('every id that was minted is taken: the minter is broken')
       return results
     },

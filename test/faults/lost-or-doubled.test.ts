@@ -56,6 +56,7 @@ describe('1: a reply that is lost after the command has run', () => {
     for (const [body, status] of [
       [{ payload: 1, delayMs: 60_000 }, 'scheduled'],
       [{ payload: 1, runAt: Date.now() + 60_000 }, 'scheduled'],
+      [{ payload: 1, runAt: 1 }, 'enqueued'],
       [{ payload: 1, delayMs: 0 }, 'enqueued'],
       [{ payload: 1, idempotencyKey: 'k' }, 'enqueued'],
     ] as const) {
@@ -65,7 +66,7 @@ describe('1: a reply that is lost after the command has run', () => {
     }
     const again = await post(api, queue, 'jobs', { payload: 1, idempotencyKey: 'k' })
     expect(again.json.status).toBe('duplicate')
-    expect((await stats(api, queue)).counts).toMatchObject({ pending: 2, scheduled: 2 })
+    expect((await stats(api, queue)).counts).toMatchObject({ pending: 3, scheduled: 2 })
   })
 
   test('of many jobs: none is lost or doubled', async () => {
