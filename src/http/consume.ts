@@ -228,16 +228,23 @@ export const consumeRoutes = [
     errors: [],
     handle: async ({ queue, body, request, database }) => {
       const { waitMs = 0, as: format = 'json', ...options } = body
-      const endsAt = database.now() + waitMs
       const waiter = createPollingWaiter()
-      for (;;) {
-        const claimed = await queue.claim(options)
-        const left = endsAt - database.now()
-        const answer = () => ok(new JsonText(`{${claimedMembers(queue, claimed, format)}}`))
-        if (claimed.jobs.length > 0 || left <= 0) return answer()
-        await waiter.pause({ atMostMs: left, nextMs: claimed.nextMs, signal: request.signal })
-        // Nobody is there any more to take a job: it must not be claimed.
-        if (request.signal.aborted) return answer()
+      const hold = queue.hold(options.claimId)
+      let [left, seenAt] = [waitMs, database.now()]
+      try {
+        for (;;) {
+          const claimed = await queue.claim(options)
+          const answer = () => ok(new JsonText(`{${claimedMembers(queue, claimed, format)}}`))
+          // What has passed is added up, so that a clock that is set back makes no wait longer.
+          left -= Math.max(0, database.now() - seenAt)
+          seenAt = database.now()
+          if (claimed.jobs.length > 0 || left <= 0) return answer()
+          await waiter.pause({ atMostMs: left, nextMs: claimed.nextMs, signal: request.signal })
+          // Nobody is there any more to take a job: it must not be claimed.
+          if (request.signal.aborted || !hold.isNewest()) return answer()
+        }
+      } finally {
+        hold.end()
       }
     },
   }),

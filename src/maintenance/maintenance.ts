@@ -227,7 +227,8 @@ export async function maintain(
     return unfinished
   }
 
-  if (now() - clock.readAt > CLOCK_MS) {
+  // A clock of ours that was set back has made the difference wrong.
+  if (startedAt < clock.seenAt || startedAt - clock.readAt > CLOCK_MS) {
     const askedAt = now()
     const [time] = await run(port, [['TIME']])
     setClock(readClock(time), askedAt)
@@ -260,5 +261,6 @@ export async function maintain(
     const [marked] = await run(port, [['SET', GLOBAL_KEYS.maintenance, mark]]).catch(() => [])
     if (marked instanceof Uint8Array) clock.markedAt = mark
   }
+  clock.seenAt = now()
   return { queues: visited.size, ...totals, remaining: [...new Set(remaining)], failures }
 }

@@ -14,6 +14,7 @@ import { createObserver } from './observe.ts'
 import { createOperator } from './operate.ts'
 import { createProducer } from './produce.ts'
 import type { RedisPort } from './redis.ts'
+import { type HeldClaims, holdClaim } from './waiting.ts'
 
 /** Queues that an isolate remembers; the one that was used longest ago is forgotten first. */
 const REMEMBERED_QUEUES = 1000
@@ -21,7 +22,7 @@ const REMEMBERED_QUEUES = 1000
 const FIRST_HINT_MS = 50
 const LONGEST_HINT_MS = 1_000
 
-type Memory = { look: Look; emptyClaims: number }
+type Memory = { look: Look; emptyClaims: number; held: HeldClaims }
 
 export type Database = ReturnType<typeof createDatabase>
 export type Queue = ReturnType<Database['queue']>
@@ -38,6 +39,7 @@ export function createDatabase(
     const memory = memories.get(name) ?? {
       look: { at: Number.NEGATIVE_INFINITY, paused: false, capped: false, leaseMs: DEFAULT_LEASE_MS },
       emptyClaims: 0,
+      held: new Map(),
     }
     memories.delete(name)
     memories.set(name, memory)
@@ -50,7 +52,12 @@ export function createDatabase(
     port,
     fence: createFence(port, { accept: wire.wireAccept, claim: wire.wireClaim }),
     /** What is known of the difference between the server's clock and ours; kept by maintenance. */
-    clock: { offsetMs: 0, readAt: Number.NEGATIVE_INFINITY, markedAt: Number.NEGATIVE_INFINITY },
+    clock: {
+      offsetMs: 0,
+      readAt: Number.NEGATIVE_INFINITY,
+      markedAt: Number.NEGATIVE_INFINITY,
+      seenAt: Number.NEGATIVE_INFINITY,
+    },
     now,
 
     /** All verbs of one queue. */
@@ -74,6 +81,9 @@ export function createDatabase(
         resume: () => operator.resume().finally(forget),
         changeSettings: (...args: Parameters<typeof operator.changeSettings>) =>
           operator.changeSettings(...args).finally(forget),
+
+        /** Holds a claim that waits; a newer one under the same claimId ends its wait. */
+        hold: (claimId: string | undefined) => holdClaim(memory.held, claimId),
 
         /** When to claim again after a claim that gave `jobs`, in ms: longer while the queue stays empty. */
         hintMs(jobs: number, nextMs: number | undefined): number {

@@ -42,3 +42,21 @@ function sleep(ms: number, signal: AbortSignal): Promise<void> {
     signal.addEventListener('abort', done)
   })
 }
+
+/** The requests of one queue that are held in this isolate, by their claimId. */
+export type HeldClaims = Map<string, symbol>
+
+/**
+ * Holds a claim. Whoever repeats a claim under its claimId has given up on the first request, and not every platform
+ * tells that a caller has hung up: the older one must not go on to claim a job for nobody.
+ */
+export function holdClaim(held: HeldClaims, claimId: string | undefined) {
+  const mine = Symbol('claim')
+  if (claimId !== undefined) held.set(claimId, mine)
+  return {
+    isNewest: (): boolean => claimId === undefined || held.get(claimId) === mine,
+    end(): void {
+      if (claimId !== undefined && held.get(claimId) === mine) held.delete(claimId)
+    },
+  }
+}

@@ -29,6 +29,55 @@ async function serverNow(): Promise<number> {
   return Number(seconds) * 1000 + Number(micros) / 1000
 }
 
+describe('23: a Worker whose clock is set back by ten minutes', () => {
+  function settable() {
+    let offMs = 0
+    return {
+      api: apiOn(shared, {}, { now: () => Date.now() + offMs }),
+      setBack: () => {
+        offMs -= 600_000
+      },
+    }
+  }
+
+  test('a pause still stops claims without a limit within a second', async () => {
+    const { api, setBack } = settable()
+    const queue = freshQueue()
+    for (let nth = 0; nth < 3; nth++) await enqueue(api, queue)
+    expect(await claim(api, queue, {})).toHaveLength(1)
+    setBack()
+    await post(apiOn(shared), queue, 'pause')
+    expect(await claim(api, queue, {})).toEqual([])
+  })
+
+  test('maintenance still visits what is due', async () => {
+    const { api, setBack } = settable()
+    const queue = freshQueue()
+    const maintain = async () => (await api.call('POST', '/v1/maintenance', {})).json
+    const id = await enqueue(api, queue, { delayMs: 500 })
+    expect((await maintain()).promoted).toBe(0)
+    // Not just enqueued to any more, so planned by the clock.
+    await raw.run('ZADD', GLOBAL_KEYS.queues, Math.floor(await serverNow()) + 500, queue)
+    setBack()
+    await until(async () => {
+      await maintain()
+      return (await job(api, queue, id)).state === 'pending'
+    })
+    await clean(queue)
+  })
+
+  test('a claim that waits is held no longer than it asked', async () => {
+    const { api, setBack } = settable()
+    const startedAt = Date.now()
+    const waiting = claim(api, freshQueue(), { limit: 1, waitMs: 600 })
+    const before = (await shared.bridge.counts()).requests
+    await until(async () => (await shared.bridge.counts()).requests > before)
+    setBack()
+    expect(await waiting).toEqual([])
+    expect(Date.now() - startedAt).toBeLessThan(5_000)
+  })
+})
+
 describe.each([600_000, -600_000])('23: a Worker whose clock is wrong by %i ms', (wrongMs) => {
   const wrong = () => apiOn(shared, {}, { now: () => Date.now() + wrongMs })
 

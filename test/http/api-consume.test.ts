@@ -236,6 +236,25 @@ describe('waiting', () => {
     expect([answer.status, answer.json.jobs]).toEqual([200, []])
   })
 
+  test('ends when the claim is repeated under its claimId, and the job behind that is for the second only', async () => {
+    const api = apiOn(shared)
+    const queue = freshQueue()
+    await claim(api, queue)
+    const body = { limit: 1, claimId: 'c' }
+    const before = (await shared.bridge.counts()).requests
+    const startedAt = Date.now()
+    const first = claim(api, queue, { ...body, waitMs: 25_000 })
+    const other = claim(api, queue, { limit: 1, claimId: 'other', waitMs: 400 })
+    await until(async () => (await shared.bridge.counts()).requests >= before + 2)
+    expect(await claim(api, queue, body)).toEqual([])
+    expect(await first).toEqual([])
+    // Whoever waits under another name goes on.
+    expect(Date.now() - startedAt).toBeLessThan(20_000)
+    const id = await enqueue(api, queue)
+    const taken = [...(await other), ...(await claim(api, queue, body))]
+    expect(taken.map((found) => found.id)).toEqual([id])
+  })
+
   test('ends when the caller hangs up, and takes no job then', async () => {
     const { env } = apiOn(shared)
     const api = apiOn(shared)
