@@ -136,6 +136,16 @@ async function visibleQueues({
   return [...names].filter((name) => grant.queues.some((pattern) => queueMatches(pattern, name))).sort()
 }
 
+/** The stats of those queues that can be read. One that somebody has spoilt is left out: it must not blind the operator. */
+async function readableStats(
+  { database }: Pick<Call, 'database'>,
+  queues: readonly string[],
+): Promise<QueueStats[]> {
+  const { readable, unreadable } = await statsOf(database.port, queues)
+  for (const queue of unreadable) console.error(`queue ${queue} is left out: a key of it holds another type`)
+  return readable
+}
+
 export const observeRoutes = [
   route({
     method: 'GET',
@@ -164,7 +174,7 @@ export const observeRoutes = [
       const { cursor, limit = DEFAULT_PAGE } = call.query
       const names = (await visibleQueues(call)).filter((name) => cursor === undefined || name > cursor)
       const page = names.slice(0, limit)
-      const stats = await statsOf(call.database.port, page)
+      const stats = await readableStats(call, page)
       return ok({ queues: stats.map(statsBody), cursor: names.length > limit ? page.at(-1) : undefined })
     },
   }),
@@ -268,7 +278,7 @@ export const observeRoutes = [
     },
     errors: [],
     handle: async (call) => {
-      const stats = await statsOf(call.database.port, await visibleQueues(call))
+      const stats = await readableStats(call, await visibleQueues(call))
       return {
         status: 200,
         body: metricsText(stats, call.database.now()),

@@ -12,7 +12,17 @@ import {
 } from '../protocol/limits.ts'
 import type { JobState } from '../protocol/refusals.ts'
 import type { Command, RedisPort, Reply } from './redis.ts'
-import { bytes, groups, integer, list, optionalInteger, optionalText, text } from './replies.ts'
+import {
+  bytes,
+  groups,
+  integer,
+  isOfAnotherType,
+  list,
+  optionalInteger,
+  optionalNumber,
+  optionalText,
+  text,
+} from './replies.ts'
 import { call, run } from './scripts.ts'
 
 /** The settings in force of a queue; 0 turns a cap or a limit off. */
@@ -75,6 +85,8 @@ export type PageCursor = { readonly id: string; readonly score: string; readonly
 const SET_OF = { pending: 'pending', active: 'active', scheduled: 'schedule', dead: 'dead' } as const
 
 const STATS_COMMANDS = 12
+/** Those of them that read sets and settings, without which nothing can be told of a queue. */
+const VITAL_COMMANDS = 8
 
 /** Ids that share the score a page ended with and that may vanish between two pages without one being skipped. */
 const TIES_READ_AGAIN = 1000
@@ -126,7 +138,10 @@ function readStats(queue: string, replies: readonly Reply[]): QueueStats {
     scheduled: integer(scheduled),
     dead: integer(dead),
   }
-  const totals = [completed, failed, ghosts].map((reply) => optionalInteger(reply) ?? 0)
+  // No move depends on a counter: one that cannot be read has counted nothing.
+  const totals = [completed, failed, ghosts].map((reply) =>
+    isOfAnotherType(reply) ? 0 : (optionalInteger(reply) ?? 0),
+  )
   const [completedCount = 0, failedCount = 0, ghostCount = 0] = totals
   return {
     queue,
@@ -135,8 +150,8 @@ function readStats(queue: string, replies: readonly Reply[]): QueueStats {
     oldestPending: list(oldest)
       .map(text)
       .find((id) => classifyJobId(id) !== 'ill-formed'),
-    nextDueMs: optionalInteger(list(due)[1]),
-    nextLapseMs: optionalInteger(list(lapse)[1]),
+    nextDueMs: optionalNumber(list(due)[1]),
+    nextLapseMs: optionalNumber(list(lapse)[1]),
     paused: fields.has('paused'),
     completed: completedCount,
     failed: failedCount,
@@ -149,13 +164,24 @@ function readStats(queue: string, replies: readonly Reply[]): QueueStats {
   }
 }
 
-/** The stats of many queues in one round trip. */
-export async function statsOf(port: RedisPort, queues: readonly string[]): Promise<QueueStats[]> {
-  if (queues.length === 0) return []
+/**
+ * The stats of many queues in one round trip. A queue whose sets or settings hold another type than they should is
+ * unreadable, and hides no other.
+ */
+export async function statsOf(
+  port: RedisPort,
+  queues: readonly string[],
+): Promise<{ readable: QueueStats[]; unreadable: string[] }> {
+  const readable: QueueStats[] = []
+  const unreadable: string[] = []
+  if (queues.length === 0) return { readable, unreadable }
   const replies = await run(port, queues.flatMap(statsCommands))
-  return queues.map((queue, nth) =>
-    readStats(queue, replies.slice(nth * STATS_COMMANDS, (nth + 1) * STATS_COMMANDS)),
-  )
+  for (const [nth, queue] of queues.entries()) {
+    const own = replies.slice(nth * STATS_COMMANDS, (nth + 1) * STATS_COMMANDS)
+    if (own.slice(0, VITAL_COMMANDS).some(isOfAnotherType)) unreadable.push(queue)
+    else readable.push(readStats(queue, own))
+  }
+  return { readable, unreadable }
 }
 
 /** The names in the registry, in byte order. What else somebody may have put there is no queue. */
@@ -206,8 +232,7 @@ export function createObserver(port: RedisPort, queue: string) {
   return {
     /** Counts, ages and settings in one round trip. */
     async stats(): Promise<QueueStats> {
-      const [stats] = await statsOf(port, [queue])
-      return stats as QueueStats
+      return readStats(queue, await run(port, statsCommands(queue)))
     },
 
     /** One page of a state. A cursor comes with it when there is more. */

@@ -1,6 +1,7 @@
 /**
  * Reading replies: every shape a script or a command answers is read here, strictly. A reply of another shape is
- * the fault of what stands between us and Redis, so it is thrown as one; its content is never shown.
+ * the fault of what stands between us and Redis, so it is thrown as one; its content is never shown. What is stored
+ * is not always ours, though: a value that should be a number and is none is as good as absent.
  */
 import { RedisError, type Reply, UpstreamError } from './redis.ts'
 
@@ -43,10 +44,23 @@ export function integer(reply: Reply | undefined): number {
   return Number.isFinite(parsed) ? parsed : unexpected()
 }
 
-/** A counter or a setting that may be absent. */
-export function optionalInteger(reply: Reply | undefined): number | undefined {
-  return reply === null || reply === undefined ? undefined : integer(reply)
+/** A number that is stored, as a score is; undefined when there is none, or something else. */
+export function optionalNumber(reply: Reply | undefined): number | undefined {
+  if (typeof reply === 'number') return reply
+  const written = optionalText(reply)?.trim() ?? ''
+  const parsed = written === '' ? Number.NaN : Number(written)
+  return Number.isFinite(parsed) ? parsed : undefined
 }
+
+/** An integer that is stored: a counter, a setting, a field of a row; undefined when there is none, or something else. */
+export function optionalInteger(reply: Reply | undefined): number | undefined {
+  const found = optionalNumber(reply)
+  return Number.isSafeInteger(found) ? found : undefined
+}
+
+/** Whether a key holds another type than the command is for: the fault of whoever wrote that key, not of Redis. */
+export const isOfAnotherType = (reply: Reply | undefined): boolean =>
+  reply instanceof RedisError && reply.text.startsWith('WRONGTYPE')
 
 /** An array. */
 export function list(reply: Reply | undefined): readonly Reply[] {

@@ -1,12 +1,17 @@
 /** What other clients left in Redis that ours would never write: it must stop nobody. */
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { createHash } from 'node:crypto'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createRespPort, type RespPort } from '../../src/dev/resp-port.ts'
-import { keyspace } from '../../src/protocol/keys.ts'
-import { apiOn, freshQueue } from '../support/api.ts'
+import { type Keyspace, keyspace } from '../../src/protocol/keys.ts'
+import { type Api, apiOn, freshQueue } from '../support/api.ts'
+import { capturedLog } from '../support/captured-log.ts'
 import { sharedRedis } from '../support/redis.ts'
 
 const shared = sharedRedis()
+const log = capturedLog()
 let port: RespPort
+
+type Stats = { readonly queue: string }
 beforeAll(async () => {
   port = await createRespPort(shared.redis.url)
 })
@@ -47,4 +52,109 @@ test('a score that is no instant of these eight thousand years spoils no read', 
     for (const seen of [list.json.jobs[0], one.json, stats.json])
       expect([seen.runAt, seen.nextDueAt], score).toEqual([undefined, undefined])
   }
+})
+
+/** A queue with one pending job, known to the registry. */
+async function usedQueue(api: Api): Promise<{ queue: string; keys: Keyspace; id: string }> {
+  const queue = freshQueue()
+  const { id } = (await api.call('POST', `/v1/queues/${queue}/jobs`, { payload: 1 })).json
+  return { queue, keys: keyspace(queue), id }
+}
+
+/** All queues of the list, page by page. */
+async function listedQueues(api: Api): Promise<Map<string, Stats>> {
+  const found = new Map<string, Stats>()
+  let cursor = ''
+  for (;;) {
+    const page = await api.call('GET', `/v1/queues?limit=3${cursor}`)
+    expect(page.status).toBe(200)
+    for (const stats of page.json.queues) found.set(stats.queue, stats)
+    if (page.json.cursor === undefined) return found
+    cursor = `&cursor=${page.json.cursor}`
+  }
+}
+
+describe('a queue with garbage in its settings and counters', () => {
+  const WORDS = ['abc', '', ' ', '1.5', 'inf', 'nan', '1e400', '9007199254740993', '\u0000', '-']
+
+  test.each(WORDS)('%j is told with defaults and zeros, alone and among others', async (word) => {
+    const api = apiOn(shared)
+    const { queue, keys, id } = await usedQueue(api)
+    const settings = ['maxAttempts', 'backoffBaseMs', 'backoffMaxMs', 'leaseMs', 'maxActive', 'maxPending']
+    await port.send([
+      ['HSET', keys.meta, ...settings.flatMap((name) => [name, word])],
+      ...[keys.completed, keys.failed, keys.ghosts].map((key) => ['HSET', key, 'count', word]),
+    ])
+    const stats = await api.call('GET', `/v1/queues/${queue}`)
+    expect(stats.json).toMatchObject({
+      ...{ counts: { pending: 1 }, paused: false, completed: 0, failed: 0, ghosts: 0 },
+      settings: {
+        ...{ maxAttempts: 5, leaseMs: 30_000, maxActive: 0, maxPending: 0 },
+        backoff: { baseMs: 1000, maxMs: 600_000 },
+      },
+    })
+    expect((await listedQueues(api)).get(queue)).toEqual(stats.json)
+    expect((await api.call('GET', '/metrics')).text).toContain(`echomq_completed_total{queue="${queue}"} 0\n`)
+    const changed = await api.call('PUT', `/v1/queues/${queue}/settings`, { maxAttempts: 7 })
+    expect(changed.json).toMatchObject({ maxAttempts: 7, leaseMs: 30_000 })
+    const claimed = await api.call('POST', `/v1/queues/${queue}/claim`, {})
+    expect(claimed.json).toMatchObject({ jobs: [{ id, leaseMs: 30_000 }] })
+    expect(log.text).toBe('')
+  })
+
+  test('of another type than a hash counts as zero', async () => {
+    const api = apiOn(shared)
+    const { queue, keys } = await usedQueue(api)
+    await port.send([keys.completed, keys.failed, keys.ghosts].map((key) => ['SET', key, 'x']))
+    const stats = await api.call('GET', `/v1/queues/${queue}`)
+    expect(stats.json).toMatchObject({ counts: { pending: 1 }, completed: 0, failed: 0, ghosts: 0 })
+    expect((await api.call('GET', '/metrics')).text).toContain(`echomq_failed_total{queue="${queue}"} 0\n`)
+  })
+})
+
+describe('a queue of which a key holds another type', () => {
+  test.each(['pending', 'active', 'schedule', 'dead', 'meta'] as const)(
+    '(%s) is left out where many are told, and logged by name; alone it is 503',
+    async (part) => {
+      const api = apiOn(shared)
+      const good = await usedQueue(api)
+      const bad = await usedQueue(api)
+      await port.send([
+        ['DEL', bad.keys[part]],
+        ['SET', bad.keys[part], 'SECRET-1'],
+      ])
+      const metrics = await api.call('GET', '/metrics')
+      expect(metrics.status).toBe(200)
+      expect(metrics.text).toContain(`echomq_jobs{queue="${good.queue}",state="pending"} 1\n`)
+      expect(metrics.text).not.toContain(bad.queue)
+      expect(log.text).toContain(bad.queue)
+      const listed = await listedQueues(api)
+      expect([listed.has(good.queue), listed.has(bad.queue)]).toEqual([true, false])
+      expect(log.text).not.toMatch(/SECRET-1|emq:|WRONGTYPE/)
+      expect(log.text).not.toContain(good.queue)
+      const alone = await api.call('GET', `/v1/queues/${bad.queue}`)
+      expect([alone.status, alone.json.code]).toEqual([503, 'upstream'])
+      await port.send([['DEL', bad.keys[part]]])
+    },
+  )
+
+  test('hides no other error of Redis', async () => {
+    const { queue } = await usedQueue(apiOn(shared))
+    const entry = { name: 'x', sha256: createHash('sha256').update('x').digest('hex') }
+    const api = apiOn(shared, {
+      EMQ_TOKENS: JSON.stringify([{ ...entry, scopes: ['observe'], queues: [queue] }]),
+    })
+    const read = (path: string) => api.call('GET', path, undefined, { token: 'x' })
+    for (const [error, status] of [
+      ['ERR max daily request limit exceeded', 429],
+      ['LOADING Redis is loading the dataset in memory', 503],
+    ] as const) {
+      for (const path of ['/metrics', '/v1/queues']) {
+        expect((await read(path)).text).toContain(queue)
+        const body = JSON.stringify(Array.from({ length: 12 }, () => ({ error })))
+        shared.bridge.answer({ status: 200, body }, { match: 'ZCARD' })
+        expect((await read(path)).status, `${error} ${path}`).toBe(status)
+      }
+    }
+  })
 })

@@ -250,9 +250,15 @@ describe('stats', () => {
     const [one, two] = [bench(), bench()]
     await put(one, 'pending', idOf(1))
     await put(two, 'dead', idOf(2))
-    const [first, second, third] = await statsOf(redis.port, [one.hand.queue, two.hand.queue, freshQueue()])
+    const queues = [one.hand.queue, two.hand.queue, freshQueue()]
+    const [first, second, third] = (await statsOf(redis.port, queues)).readable
     expect([first?.counts.pending, second?.counts.dead, third?.known]).toEqual([1, 1, false])
-    expect(await statsOf(redis.port, [])).toEqual([])
+    expect(await statsOf(redis.port, [])).toEqual({ readable: [], unreadable: [] })
+    await two.hand.send('DEL', two.hand.keys.dead)
+    await two.hand.send('SET', two.hand.keys.dead, 'x')
+    const { readable, unreadable } = await statsOf(redis.port, queues)
+    expect(readable.map(({ queue }) => queue)).toEqual([queues[0], queues[2]])
+    expect(unreadable).toEqual([queues[1]])
   })
 })
 
