@@ -33,7 +33,7 @@ function multiExec(commands: unknown, init: Request = {}): Promise<Answer> {
 const ok = (result: unknown): Answer => ({ status: 200, body: { result } })
 const refused = (error: unknown, status = 400): Answer => ({ status, body: { error } })
 
-describe('a command', () => {
+describe('a command (fault 61)', () => {
   test('as a JSON array', async () => {
     expect(await command(['SET', 'array', 'v', 'EX', 100])).toEqual(ok('OK'))
     expect(await command(['get', 'array'])).toEqual(ok('v'))
@@ -77,7 +77,7 @@ describe('a command', () => {
   })
 })
 
-describe('base64', () => {
+describe('base64 (fault 61)', () => {
   const base64 = { headers: { 'upstash-encoding': 'base64' } }
 
   test('encodes every string but an answer that is OK', async () => {
@@ -101,7 +101,7 @@ describe('base64', () => {
   })
 })
 
-describe('/pipeline', () => {
+describe('/pipeline (fault 61)', () => {
   test('answers in order, errors in their place, and is 200', async () => {
     const commands = [['SET', 'p1', 'x'], ['INCR', 'p1'], ['NOPE'], ['ZADD', 'p2', 11, 'a', 22, 'b']]
     expect(await pipeline(commands)).toEqual({
@@ -181,7 +181,7 @@ describe('malformed requests', () => {
   })
 })
 
-describe('tokens', () => {
+describe('tokens (fault 61)', () => {
   const wrongpass = refused(expect.stringMatching(/^WRONGPASS invalid or missing auth token/), 401)
 
   test('none, a wrong one, and another scheme', async () => {
@@ -231,7 +231,7 @@ describe('tokens', () => {
   })
 })
 
-describe('commands that REST does not have', () => {
+describe('commands that REST does not have (fault 61)', () => {
   test.each([
     ['SUBSCRIBE', 'channel'],
     ['PSUBSCRIBE', '*'],

@@ -1,0 +1,26 @@
+/** Fault 57: in the local stack the cron fires by itself. Takes a minute, nearly all of it waiting. */
+import { setTimeout } from 'node:timers/promises'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { EchoMQ } from '../../src/client/index.ts'
+import { startStack, type TestStack } from '../../src/dev/stack.ts'
+import { freshQueue } from '../support/api.ts'
+import { until } from '../support/until.ts'
+
+let stack: TestStack
+beforeAll(async () => {
+  stack = await startStack({ port: 0, restPort: 0, testMode: true, quiet: true })
+})
+afterAll(() => stack?.stop())
+
+test('57: a delayed job that no consumer asks for is pending within a minute of its time', {
+  timeout: 90_000,
+}, async () => {
+  const queue = new EchoMQ({ url: stack.url, token: stack.tokens.operator }).queue(freshQueue())
+  const { id } = await queue.enqueue(1, { delayMs: 1_000 })
+  // Reads move nothing; a claim would sweep.
+  await until(async () => {
+    await setTimeout(250)
+    return (await queue.stats()).counts.pending === 1
+  }, 65_000)
+  expect((await queue.claim({ limit: 1 })).map((job) => job.id)).toEqual([id])
+})
