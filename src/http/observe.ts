@@ -4,6 +4,7 @@ import type { Scope } from '../env.ts'
 import { classifyJobId, mintedAt } from '../protocol/ids.ts'
 import { isQueueName, queueMatches } from '../protocol/keys.ts'
 import { DEFAULT_PAGE, MAX_PAGE } from '../protocol/limits.ts'
+import { JOB_STATES } from '../protocol/refusals.ts'
 import { type PageCursor, type QueueStats, registeredQueues, statsOf } from '../queue/observe.ts'
 import { allows, type Grant } from './auth.ts'
 import { storedJobText } from './jobs-json.ts'
@@ -11,8 +12,6 @@ import { metricsText } from './metrics.ts'
 import { ProblemError } from './problem.ts'
 import { type Call, JsonText, ok, route } from './route.ts'
 import { as, digits, instantParameter, iso, jobId, optionalIso, payloadMembers } from './schemas.ts'
-
-const STATES = ['pending', 'active', 'scheduled', 'dead'] as const
 
 export const settingsResponse = z
   .object({
@@ -52,7 +51,7 @@ const jobResponse = z
   .object({
     id: jobId,
     queue: z.string(),
-    state: z.enum(STATES),
+    state: z.enum(JOB_STATES),
     attempts: z.int().meta({ description: 'How often it was claimed: the newest fencing token.' }),
     enqueuedAt: z.iso.datetime().meta({ description: 'When its id was made.' }),
     runAt: z.iso.datetime().optional().meta({ description: 'When it is due. Scheduled jobs.' }),
@@ -203,7 +202,7 @@ export const observeRoutes = [
     scope: 'observe',
     query: z
       .strictObject({
-        state: z.enum(STATES).default('pending').meta({ description: 'Which jobs.' }),
+        state: z.enum(JOB_STATES).default('pending').meta({ description: 'Which jobs.' }),
         order: z
           .enum(['newest', 'oldest'])
           .default('newest')

@@ -8,6 +8,7 @@
  * itself. As a text it is the same everywhere, so it can be compared; and it needs no domain that could be lost.
  */
 import { ERRORS, type ErrorCode } from '../errors.ts'
+import type { JobState } from '../protocol/refusals.ts'
 
 /** A field of the request that was refused: where it stands (`jobs.3.delayMs`) and what is wrong with it. */
 export type FieldError = { readonly path: string; readonly message: string }
@@ -19,7 +20,7 @@ export type ProblemExtras = {
   /** `stale`: why the token is not the live one. */
   readonly reason?: 'superseded' | 'released' | 'lapsed'
   /** `wrong_state`: the state the job is in. */
-  readonly state?: 'pending' | 'active' | 'scheduled' | 'dead'
+  readonly state?: JobState
   /** `overloaded` and `upstream`: when to try again, in seconds; default 1. */
   readonly retryAfterSeconds?: number
   /** `method_not_allowed`: the methods that are. */

@@ -20,8 +20,10 @@ function describe(refusal: Refusal): Description {
     case 'wrong_kind':
       return { code: 'wrong_kind', detail: 'The id is well-formed, but not of a job.', extras: {} }
     case 'wrong_state': {
-      const state = refusal.state as NonNullable<ProblemExtras['state']>
-      return { code: 'wrong_state', detail: `The job is ${state}.`, extras: { state } }
+      const { state } = refusal
+      return state === undefined
+        ? { code: 'wrong_state', detail: 'The job is in no state that is known.', extras: {} }
+        : { code: 'wrong_state', detail: `The job is ${state}.`, extras: { state } }
     }
     case 'locked':
       return { code: 'locked', detail: 'A live lease holds the job.', extras: {} }

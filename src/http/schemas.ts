@@ -14,6 +14,7 @@ import {
   MAX_MAX_ATTEMPTS,
   MIN_LEASE_MS,
 } from '../protocol/limits.ts'
+import { JOB_STATES } from '../protocol/refusals.ts'
 import { ProblemError } from './problem.ts'
 
 /** An integer from `min` to `max`, both included. */
@@ -165,7 +166,7 @@ const errorMembers = {
     .optional()
     .meta({ description: 'With `stale`: why the token is not the live one.' }),
   state: z
-    .enum(['pending', 'active', 'scheduled', 'dead'])
+    .enum(JOB_STATES)
     .optional()
     .meta({ description: 'With `wrong_state`: the state that the job is in.' }),
 }

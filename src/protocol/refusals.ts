@@ -12,14 +12,20 @@ export type StaleReason =
   /** The lease ran out and the reaper took the job away. */
   | 'lapsed'
 
-export type JobState = 'pending' | 'active' | 'scheduled' | 'dead'
+export const JOB_STATES = ['pending', 'active', 'scheduled', 'dead'] as const
+export type JobState = (typeof JOB_STATES)[number]
+
+/** Whether a word is a state. What a row says need not be one: other clients write rows, too. */
+export const isJobState = (word: string | undefined): word is JobState =>
+  JOB_STATES.some((state) => state === word)
 
 /** A move that was refused, and why. */
 export type Refusal =
   | { readonly refused: 'stale'; readonly reason: StaleReason }
   | { readonly refused: 'gone' }
   | { readonly refused: 'wrong_kind' }
-  | { readonly refused: 'wrong_state'; readonly state: string }
+  /** Without a state where the row names none. */
+  | { readonly refused: 'wrong_state'; readonly state?: JobState }
   | { readonly refused: 'locked' }
   | { readonly refused: 'overloaded' }
 
@@ -37,8 +43,10 @@ export function parseRefusal(text: string): Refusal | undefined {
           : 'superseded'
       return { refused: 'stale', reason }
     }
-    case 'EMQSTATE':
-      return { refused: 'wrong_state', state: text.split(' ').at(-1) ?? 'unknown' }
+    case 'EMQSTATE': {
+      const word = text.split(' ').at(-1)
+      return isJobState(word) ? { refused: 'wrong_state', state: word } : { refused: 'wrong_state' }
+    }
     case 'EMQLOCK':
       return { refused: 'locked' }
     case 'EMQFULL':

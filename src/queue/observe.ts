@@ -9,8 +9,9 @@ import {
   DEFAULT_BACKOFF_MAX_MS,
   DEFAULT_LEASE_MS,
   DEFAULT_MAX_ATTEMPTS,
+  MAX_INSTANT_MS,
 } from '../protocol/limits.ts'
-import type { JobState } from '../protocol/refusals.ts'
+import { isJobState, type JobState } from '../protocol/refusals.ts'
 import type { Command, RedisPort, Reply } from './redis.ts'
 import {
   bytes,
@@ -51,10 +52,13 @@ export type QueueStats = {
   readonly known: boolean
 }
 
+/** A failure that a row remembers. */
+export type Failure = { readonly attempt: number; readonly at: number; readonly error: string }
+
 /** A job as it is stored. Instants are epoch ms. */
 export type StoredJob = {
   readonly id: string
-  readonly state: string
+  readonly state: JobState
   readonly attempts: number
   readonly runAt?: number | undefined
   readonly leaseUntil?: number | undefined
@@ -62,7 +66,7 @@ export type StoredJob = {
   readonly lapses?: number | undefined
   readonly startBy?: number | undefined
   readonly lastError?: string | undefined
-  readonly history?: readonly { attempt: number; at: number; error: string }[] | undefined
+  readonly history?: readonly Failure[] | undefined
   readonly payload?: Uint8Array | undefined
 }
 
@@ -190,7 +194,19 @@ export async function registeredQueues(port: RedisPort): Promise<string[]> {
   return list(reply).map(text).filter(isQueueName).sort()
 }
 
-const at = (state: string, score: number | undefined): Pick<StoredJob, 'runAt' | 'leaseUntil'> => {
+/** The fields of a row that remember its last failures. */
+const FAILURE_FIELDS = ['error:0', 'error:1', 'error:2', 'error:3', 'error:4']
+
+/** The failures that a row remembers, the oldest first. An entry that is not in our form is left out. */
+function readFailures(row: ReadonlyMap<string, Reply>): Failure[] {
+  return FAILURE_FIELDS.flatMap((field) => {
+    const entry = /^(\d{1,15}) (\d{1,15}) (.*)$/s.exec(optionalText(row.get(field)) ?? '')
+    const [, attempt, at, error = ''] = entry ?? []
+    return Number(at) <= MAX_INSTANT_MS ? [{ attempt: Number(attempt), at: Number(at), error }] : []
+  }).sort((a, b) => a.at - b.at || a.attempt - b.attempt)
+}
+
+const at = (state: JobState, score: number | undefined): Pick<StoredJob, 'runAt' | 'leaseUntil'> => {
   if (state === 'scheduled') return { runAt: score }
   return state === 'active' ? { leaseUntil: score } : {}
 }
@@ -229,6 +245,17 @@ export function createObserver(port: RedisPort, queue: string) {
     return { by: 'BYLEX', first: reverse ? high : low, last: reverse ? low : high, offset: 0, again: 0 }
   }
 
+  /** The state of a job whose row names none: that of the set it stands in, which takes a question more for two of them. */
+  async function stateBySet(
+    id: string,
+    found: Record<'runAt' | 'deadline', Reply | undefined>,
+  ): Promise<JobState> {
+    if (optionalText(found.deadline) !== undefined) return 'active'
+    if (optionalText(found.runAt) !== undefined) return 'scheduled'
+    const [dead] = await run(port, [['ZSCORE', keys.dead, id]])
+    return optionalText(dead) === undefined ? 'pending' : 'dead'
+  }
+
   return {
     /** Counts, ages and settings in one round trip. */
     async stats(): Promise<QueueStats> {
@@ -263,11 +290,13 @@ export function createObserver(port: RedisPort, queue: string) {
       const jobs = shown.flatMap(({ id, score, row }): StoredJob[] => {
         const [, , state, attempts, maxAttempts, lapses, startBy, lastError, payload] = row
         // An id without a row is a ghost: no job, and maintenance will drop it.
-        if (state === null || state === undefined) return []
+        const word = optionalText(state)
+        if (word === undefined) return []
         return [
           {
             id,
-            state: text(state),
+            // A word that is no state is another client's: the job is where it was found.
+            state: isJobState(word) ? word : page.state,
             attempts: optionalInteger(attempts) ?? 0,
             ...at(page.state, Number(score)),
             maxAttempts: optionalInteger(maxAttempts),
@@ -301,19 +330,14 @@ export function createObserver(port: RedisPort, queue: string) {
       const row = pairs(reply)
       const payload = bytes(row.get('payload'))
       if (payload === undefined) return undefined
-      const state = optionalText(row.get('state')) ?? 'unknown'
-      const history = [...row]
-        .filter(([field]) => field.startsWith('error:'))
-        .map(([, value]) => {
-          const [attempt = '', at = '', ...words] = text(value).split(' ')
-          return { attempt: Number(attempt), at: Number(at), error: words.join(' ') }
-        })
-        .sort((a, b) => a.at - b.at || a.attempt - b.attempt)
+      const word = optionalText(row.get('state'))
+      const state = isJobState(word) ? word : await stateBySet(id, { runAt, deadline })
+      const history = readFailures(row)
       return {
         id,
         state,
         attempts: optionalInteger(row.get('attempts')) ?? 0,
-        ...at(state, optionalInteger(state === 'active' ? deadline : runAt)),
+        ...at(state, optionalNumber(state === 'active' ? deadline : runAt)),
         maxAttempts: optionalInteger(row.get('max_attempts')),
         lapses: optionalInteger(row.get('lapses')),
         startBy: optionalInteger(row.get('start_by')),

@@ -158,3 +158,128 @@ describe('a queue of which a key holds another type', () => {
     }
   })
 })
+
+describe('a row with fields that are not ours', () => {
+  const numbers = ['attempts', 'max_attempts', 'lapses', 'start_by']
+
+  test.each(['abc', '', '1.5', 'inf', '1e400', '9007199254740993'])(
+    '(%j) is told without them',
+    async (word) => {
+      const api = apiOn(shared)
+      const { queue, keys, id } = await usedQueue(api)
+      const other = (await api.call('POST', `/v1/queues/${queue}/jobs`, { payload: 2, maxAttempts: 3 })).json
+        .id
+      await port.send([['HSET', keys.job(id), ...numbers.flatMap((field) => [field, word])]])
+      const known = { id, queue, state: 'pending', attempts: 0, enqueuedAt: expect.any(String) }
+      const list = await api.call('GET', `/v1/queues/${queue}/jobs?order=oldest`)
+      expect(list.json.jobs).toEqual([known, expect.objectContaining({ id: other, maxAttempts: 3 })])
+      const one = await api.call('GET', `/v1/queues/${queue}/jobs/${id}`)
+      expect(one.json).toEqual({ ...known, payload: 1 })
+    },
+  )
+
+  test.each(['inf', '-inf', '1700000000000.5'])('and the score %s is told all the same', async (score) => {
+    const api = apiOn(shared)
+    const { queue, keys, id } = await usedQueue(api)
+    for (const [state, set, field] of [
+      ['scheduled', 'schedule', 'runAt'],
+      ['active', 'active', 'leaseUntil'],
+    ] as const) {
+      await port.send([
+        ['ZREM', keys.pending, id],
+        ['DEL', keys.active, keys.schedule],
+        ['HSET', keys.job(id), 'state', state],
+        ['ZADD', keys[set], score, id],
+      ])
+      const at = score.endsWith('inf') ? undefined : '2023-11-14T22:13:20.000Z'
+      const [listed] = (await api.call('GET', `/v1/queues/${queue}/jobs?state=${state}`)).json.jobs
+      const one = (await api.call('GET', `/v1/queues/${queue}/jobs/${id}`)).json
+      expect([listed.state, listed[field], one.state, one[field]]).toEqual([state, at, state, at])
+      expect((await api.call('GET', `/v1/queues/${queue}`)).json.counts[state]).toBe(1)
+    }
+  })
+
+  test('has those failures in its history that can be read', async () => {
+    const api = apiOn(shared)
+    const { queue, keys, id } = await usedQueue(api)
+    const read = async () => (await api.call('GET', `/v1/queues/${queue}/jobs/${id}`)).json.history
+    const row = (...fields: string[]) => port.send([['HSET', keys.job(id), ...fields]])
+    await row(
+      'error:0',
+      '2 1700000001000 two of it',
+      'error:1',
+      '1 1700000000000 ',
+      'error:2',
+      'one two three',
+    )
+    const readable = [
+      { attempt: 1, at: '2023-11-14T22:13:20.000Z', error: '' },
+      { attempt: 2, at: '2023-11-14T22:13:21.000Z', error: 'two of it' },
+    ]
+    expect(await read()).toEqual(readable)
+    for (const entry of [
+      '',
+      ' ',
+      '3',
+      '3 ',
+      '3 x y',
+      'x 1700000000000 y',
+      '3 1e300 y',
+      '3 1.5 y',
+      '3 -5e18 y',
+      '1.5 5 y',
+    ]) {
+      await row('error:2', entry, 'error:3', entry)
+      expect(await read(), entry).toEqual(readable)
+    }
+    await row(
+      'error:5',
+      '5 1700000000000 no',
+      'error:',
+      '5 1700000000000 no',
+      'error:x',
+      '5 1700000000000 no',
+    )
+    expect(await read()).toEqual(readable)
+    await row('error:0', 'x')
+    expect(await read()).toBeUndefined()
+  })
+
+  const SETS = { pending: 'pending', active: 'active', scheduled: 'schedule', dead: 'dead' } as const
+  const AT = { pending: undefined, active: 'leaseUntil', scheduled: 'runAt', dead: undefined } as const
+
+  test.each(['weird', '', 'Pending', 'schedule', 'toString', 'a b'])(
+    'and the word %j for its state is in the state of the set it stands in',
+    async (word) => {
+      const api = apiOn(shared)
+      const { queue, keys, id } = await usedQueue(api)
+      for (const [state, set] of Object.entries(SETS) as [keyof typeof SETS, (typeof SETS)['pending']][]) {
+        await port.send([
+          ...Object.values(SETS).map((name) => ['ZREM', keys[name], id]),
+          ['ZADD', keys[set], AT[state] === undefined ? 0 : 1_700_000_000_000, id],
+          ['HSET', keys.job(id), 'state', word],
+        ])
+        const list = (await api.call('GET', `/v1/queues/${queue}/jobs?state=${state}`)).json.jobs
+        const one = (await api.call('GET', `/v1/queues/${queue}/jobs/${id}`)).json
+        for (const job of [list[0], one]) {
+          expect(job).toMatchObject({ id, state })
+          for (const field of ['leaseUntil', 'runAt'])
+            expect(job[field]).toBe(AT[state] === field ? '2023-11-14T22:13:20.000Z' : undefined)
+        }
+        await port.send([['HDEL', keys.job(id), 'state']])
+        const nameless = (await api.call('GET', `/v1/queues/${queue}/jobs/${id}`)).json
+        expect(nameless).toMatchObject({ id, state })
+      }
+    },
+  )
+
+  test('refuses a move without repeating a word for its state that is none', async () => {
+    const api = apiOn(shared)
+    const { queue, keys, id } = await usedQueue(api)
+    await port.send([['HSET', keys.job(id), 'state', 'SECRET-1']])
+    const refused = await api.call('PUT', `/v1/queues/${queue}/jobs/${id}/schedule`, { delayMs: 0 })
+    expect([refused.status, refused.json.code]).toEqual([409, 'wrong_state'])
+    expect(refused.json).not.toHaveProperty('state')
+    expect(refused.text).not.toContain('SECRET-1')
+  })
+})
