@@ -1,7 +1,7 @@
 /** Observing: stats, pages of jobs, single jobs, metrics. Payloads and error texts only for those who may see them. */
 import * as z from 'zod'
 import type { Scope } from '../env.ts'
-import { classifyJobId, mintedAt } from '../protocol/ids.ts'
+import { mintedAt } from '../protocol/ids.ts'
 import { isQueueName, queueMatches } from '../protocol/keys.ts'
 import { DEFAULT_PAGE, MAX_PAGE } from '../protocol/limits.ts'
 import { JOB_STATES } from '../protocol/refusals.ts'
@@ -11,7 +11,17 @@ import { storedJobText } from './jobs-json.ts'
 import { metricsText } from './metrics.ts'
 import { ProblemError } from './problem.ts'
 import { type Call, JsonText, ok, route } from './route.ts'
-import { as, digits, instantParameter, iso, jobId, optionalIso, payloadMembers } from './schemas.ts'
+import {
+  as,
+  digits,
+  idFromCursor,
+  idToCursor,
+  instantParameter,
+  iso,
+  jobId,
+  optionalIso,
+  payloadMembers,
+} from './schemas.ts'
 
 export const settingsResponse = z
   .object({
@@ -90,17 +100,17 @@ export function statsBody({ known: _, oldestPending, nextDueMs, nextLapseMs, ...
   }
 }
 
-const encodeCursor = ({ id, score, seen }: PageCursor): string => `${score}:${seen}:${id}`
+const encodeCursor = ({ id, score, seen }: PageCursor): string => `${score}:${seen}:${idToCursor(id)}`
 
 function decodeCursor(text: string): PageCursor | undefined {
-  const [score = '', seen = '', id = '', ...rest] = text.split(':')
+  const [score = '', seen = '', marked = '', ...rest] = text.split(':')
+  const id = idFromCursor(marked)
   const isSound =
     rest.length === 0 &&
     /^[\d.e+-]{1,32}$/.test(score) &&
     Number.isFinite(Number(score)) &&
-    /^\d{1,9}$/.test(seen) &&
-    classifyJobId(id) === 'job'
-  return isSound ? { id, score, seen: Number(seen) } : undefined
+    /^\d{1,9}$/.test(seen)
+  return isSound && id !== undefined ? { id, score, seen: Number(seen) } : undefined
 }
 
 const cursorParameter = z

@@ -1,7 +1,6 @@
 /** Operating: the pumps, maintenance, redrive, reschedule, remove, drain, pause and settings. */
 import * as z from 'zod'
 import { maintain } from '../maintenance/maintenance.ts'
-import { isJobId } from '../protocol/ids.ts'
 import { queueMatches } from '../protocol/keys.ts'
 import {
   DEFAULT_MOVE_LIMIT,
@@ -17,6 +16,8 @@ import { ok, route } from './route.ts'
 import {
   delayMs,
   exactlyOne,
+  idFromCursor,
+  idToCursor,
   instant,
   integer,
   jobId,
@@ -163,7 +164,12 @@ export const operateRoutes = [
       dryRun: z.boolean().optional().meta({ description: 'Counts, and changes nothing.', default: false }),
       cursor: z
         .string()
-        .refine(isJobId, 'is no cursor of this operation')
+        .transform((text, context) => {
+          const id = idFromCursor(text)
+          if (id !== undefined) return id
+          context.addIssue({ code: 'custom', message: 'is no cursor of this operation' })
+          return z.NEVER
+        })
         .meta({ description: 'Where the call before ended: its `cursor`.', override: { type: 'string' } })
         .optional(),
     }),
@@ -178,8 +184,10 @@ export const operateRoutes = [
       },
     },
     errors: [],
-    handle: async ({ queue, body: { limit = DEFAULT_MOVE_LIMIT, ...request } }) =>
-      ok(await queue.redriveMany({ limit, ...request })),
+    handle: async ({ queue, body: { limit = DEFAULT_MOVE_LIMIT, ...request } }) => {
+      const { cursor, ...result } = await queue.redriveMany({ limit, ...request })
+      return ok({ ...result, cursor: cursor === undefined ? undefined : idToCursor(cursor) })
+    },
   }),
   route({
     method: 'PUT',

@@ -4,7 +4,7 @@
  */
 import * as z from 'zod'
 import { ERRORS, type ErrorCode } from '../errors.ts'
-import { classifyJobId } from '../protocol/ids.ts'
+import { classifyJobId, isJobId } from '../protocol/ids.ts'
 import { isClaimId, isIdempotencyKey } from '../protocol/keys.ts'
 import {
   MAX_DELAY_MS,
@@ -140,6 +140,20 @@ export const instantParameter = z
   .transform((text) => (/^\d{1,16}$/.test(text) ? Number(text) : text))
   .pipe(instant)
   .meta({ override: { type: 'string' } })
+
+/** An id in a cursor. One that another client made up may hold anything: it is marked, and escaped. */
+export const idToCursor = (id: string): string => (isJobId(id) ? id : `~${encodeURIComponent(id)}`)
+
+/** The id of a cursor; undefined when the text is none, or the id was not UTF-8 and cannot be told. */
+export function idFromCursor(text: string): string | undefined {
+  if (isJobId(text)) return text
+  try {
+    const id = decodeURIComponent(text.slice(1))
+    return text.startsWith('~') && !id.includes('\ufffd') ? id : undefined
+  } catch {
+    return undefined
+  }
+}
 
 /** The payload of a job in an answer: one of the three. */
 export const payloadMembers = {

@@ -37,6 +37,46 @@ test('an id that is none, with a row, is looked at and handed out, and spoils no
   ])
 })
 
+test('ids that are none end a page as any other does', async () => {
+  const api = apiOn(shared)
+  const queue = freshQueue()
+  const keys = keyspace(queue)
+  const path = `/v1/queues/${queue}`
+  const ids = ['ABC0KHTOWnGLuC', 'a:b', 'made-up', 'x y&%25/"~', '~', 'ä😀']
+  const all = [...ids, (await api.call('POST', `${path}/jobs`, { payload: 1 })).json.id].sort()
+  const states = { dead: 'dead', pending: 'pending', scheduled: 'schedule' } as const
+  for (const [state, set] of Object.entries(states)) {
+    for (const id of all) {
+      await port.send([
+        ['HSET', keys.job(id), 'state', state, 'attempts', 1, 'payload', '1'],
+        ['ZADD', keys[set as 'dead'], 0, id],
+      ])
+    }
+    for (const order of ['oldest', 'newest']) {
+      const found: string[] = []
+      let cursor = ''
+      do {
+        const query = `state=${state}&order=${order}&limit=1${cursor}`
+        const page = await api.call('GET', `${path}/jobs?${query}`)
+        expect(page.status, query).toBe(200)
+        for (const { id } of page.json.jobs) found.push(id)
+        cursor = page.json.cursor === undefined ? '' : `&cursor=${encodeURIComponent(page.json.cursor)}`
+      } while (cursor !== '' && found.length < 50)
+      expect(found, `${state} ${order}`).toEqual(order === 'oldest' ? all : all.toReversed())
+    }
+  }
+  await port.send(all.map((id) => ['HSET', keys.job(id), 'state', 'dead']))
+  const redriven: number[] = []
+  let cursor: string | undefined
+  do {
+    const answer = await api.call('POST', `${path}/redrive`, { limit: 1, dryRun: true, cursor })
+    expect(answer.status, answer.text).toBe(200)
+    redriven.push(answer.json.redriven)
+    cursor = answer.json.cursor
+  } while (cursor !== undefined && redriven.length < 50)
+  expect(redriven).toEqual(all.map(() => 1))
+})
+
 test('a score that is no instant of these eight thousand years spoils no read', async () => {
   const api = apiOn(shared)
   const queue = freshQueue()
