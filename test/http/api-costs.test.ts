@@ -1,0 +1,140 @@
+/**
+ * What each route costs, held against the table of docs/operations.md: the plain case of every route, in commands of
+ * Redis, those inside of scripts included, and in subrequests.
+ */
+import { readFileSync } from 'node:fs'
+import { beforeEach, describe, expect, test } from 'vitest'
+import { ROUTES } from '../../src/app.ts'
+import { type Api, apiOn, freshQueue } from '../support/api.ts'
+import { rawRedis } from '../support/raw-redis.ts'
+import { sharedRedis } from '../support/redis.ts'
+
+const shared = sharedRedis()
+const raw = rawRedis(shared)
+
+const [, section = ''] = readFileSync(new URL('../../docs/operations.md', import.meta.url), 'utf8').split(
+  '\n## Cost\n',
+)
+/** Name, subrequests and commands, as the table says. */
+const table = [...(section.split('\n## ')[0] ?? '').matchAll(/^\|([^|]+)\|([^|]+)\|([^|]+)\|$/gm)]
+  .slice(2)
+  .map(([, name = '', requests = '', commands = '']) => ({
+    name: name.trim(),
+    requests: requests.trim(),
+    commands: commands.trim(),
+  }))
+
+let api: Api
+let queue: string
+const on = (path: string): string => `/v1/queues/${queue}/${path}`
+const post = (path: string, body: object = {}) => api.call('POST', on(path), body)
+
+beforeEach(async () => {
+  await raw.run('FLUSHALL')
+  api = apiOn(shared)
+  queue = freshQueue()
+  // The isolate has met its database, and looked at the queue.
+  await post('claim')
+})
+
+async function costOf(run: () => Promise<{ status: number }>): Promise<{ requests: number; total: number }> {
+  await shared.bridge.reset()
+  expect((await run()).status).toBeLessThan(300)
+  const { requests, total } = await shared.bridge.counts()
+  return { requests, total }
+}
+
+const enqueued = async (): Promise<string> => (await post('jobs', { payload: 1 })).json.id
+async function claimed(): Promise<string> {
+  const id = await enqueued()
+  await post('claim', { limit: 1, leaseMs: 60_000 })
+  return id
+}
+async function dead(): Promise<string> {
+  const id = await claimed()
+  await post(`jobs/${id}/fail`, { token: 1 })
+  return id
+}
+async function scheduled(): Promise<string> {
+  return (await post('jobs', { payload: 1, delayMs: 60_000 })).json.id
+}
+
+type Case = readonly [
+  row: string,
+  prepare: () => Promise<string | undefined>,
+  run: (id: string) => Promise<{ status: number }>,
+]
+const nothing = async (): Promise<undefined> => undefined
+
+const CASES: readonly Case[] = [
+  ['`POST jobs`, one', nothing, () => post('jobs', { payload: 1 })],
+  ['`POST claim` without `limit`', enqueued, () => post('claim')],
+  ['`POST claim` with `limit`', nothing, () => post('claim', { limit: 10 })],
+  ['`POST jobs/{id}/complete`', claimed, (id) => post(`jobs/${id}/complete`, { token: 1 })],
+  [
+    '`POST jobs/{id}/retry`',
+    claimed,
+    (id) => post(`jobs/${id}/retry`, { token: 1, delayMs: 5, maxAttempts: 9 }),
+  ],
+  ['`POST jobs/{id}/fail`, `release`, `extend`', claimed, (id) => post(`jobs/${id}/fail`, { token: 1 })],
+  ['`POST jobs/{id}/fail`, `release`, `extend`', claimed, (id) => post(`jobs/${id}/release`, { token: 1 })],
+  [
+    '`POST jobs/{id}/fail`, `release`, `extend`',
+    claimed,
+    (id) => post(`jobs/${id}/extend`, { token: 1, leaseMs: 90_000 }),
+  ],
+  ['`GET queues/{queue}`', enqueued, () => api.call('GET', `/v1/queues/${queue}`)],
+  ['`GET jobs/{id}`', enqueued, (id) => api.call('GET', on(`jobs/${id}`))],
+  ['`POST promote`, `reap`', nothing, () => post('promote')],
+  ['`POST promote`, `reap`', nothing, () => post('reap')],
+  [
+    '`POST jobs/{id}/redrive`, `PUT jobs/{id}/schedule`, `DELETE jobs/{id}`',
+    dead,
+    (id) => post(`jobs/${id}/redrive`),
+  ],
+  [
+    '`POST jobs/{id}/redrive`, `PUT jobs/{id}/schedule`, `DELETE jobs/{id}`',
+    scheduled,
+    (id) => api.call('PUT', on(`jobs/${id}/schedule`), { delayMs: 5 }),
+  ],
+  [
+    '`POST jobs/{id}/redrive`, `PUT jobs/{id}/schedule`, `DELETE jobs/{id}`',
+    enqueued,
+    (id) => api.call('DELETE', on(`jobs/${id}`)),
+  ],
+  ['`POST redrive`', nothing, () => post('redrive')],
+  ['`POST pause`', nothing, () => post('pause')],
+  ['`POST resume`', nothing, () => post('resume')],
+  ['`PUT settings`', nothing, () => api.call('PUT', on('settings'), { maxAttempts: 3 })],
+  [
+    '`POST /v1/maintenance`',
+    () => api.call('POST', '/v1/maintenance').then(nothing),
+    () => api.call('POST', '/v1/maintenance'),
+  ],
+  ['`GET /healthz`', nothing, () => api.call('GET', '/healthz')],
+  ['`GET /readyz`', nothing, () => api.call('GET', '/readyz')],
+  ['`GET /openapi.json`, `GET /docs`', nothing, () => api.call('GET', '/openapi.json')],
+]
+
+describe('the table of costs', () => {
+  test.each(CASES.map((one, nth) => [one[0], nth] as const))('says what %s costs (%i)', async (name, nth) => {
+    const [, prepare, run] = CASES[nth] as Case
+    const row = table.find((one) => one.name === name)
+    expect(row, `a row ${name}`).toBeDefined()
+    const id = (await prepare()) ?? ''
+    const { requests, total } = await costOf(() => run(id))
+    expect(requests).toBe(Number.parseInt(row?.requests ?? '', 10))
+    const [, least, , most = least] = /^(\d+)( to (\d+))?/.exec(row?.commands ?? '') ?? []
+    expect(total).toBeGreaterThanOrEqual(Number(least))
+    expect(total).toBeLessThanOrEqual(Number(most))
+  })
+
+  test('names every route', () => {
+    const names = table.map(({ name }) => name).join(' ')
+    const missing = ROUTES.map(
+      ({ path }) => path.replace(/^\/v1\/queues(\/\{queue\}\/)?/, '') || 'queues',
+    ).filter((path) => !names.includes(path.replace(/^jobs\/\{id\}\//, '')))
+    expect(missing).toEqual([])
+    expect(table.length).toBeGreaterThan(20)
+  })
+})
