@@ -166,6 +166,7 @@ export async function maintain(
   }
 
   const readFence = ['MGET', GLOBAL_KEYS.version, GLOBAL_KEYS.maintenance]
+  /** Judges the fence, and learns when the last run was marked. */
   const judge = (reply: Reply | undefined): void => {
     const [version, mark] = list(reply)
     fence.judge(version)
@@ -234,21 +235,17 @@ export async function maintain(
     setClock(readClock(time), askedAt)
   }
   const always = (options.always ?? []).filter(only)
+  const leavesFence = isMarksTurn && always.length === 0
+  let due = await readPlan(PLAN_PAGE, !leavesFence)
+  if (leavesFence && due.length > 0) judge((await run(port, [readFence]))[0])
   const remaining: string[] = []
   const known = new Set<string>()
-  let isFenceRead = false
-  while (!isOver()) {
-    const withFence = !isFenceRead && (!isMarksTurn || always.length > 0)
-    // What was visited is due no more; what failed, was touched again or is no queue still stands in front.
-    const page = await readPlan(PLAN_PAGE + known.size, withFence)
-    const due = page.filter(({ queue }) => !known.has(queue))
-    isFenceRead ||= withFence
-    if (due.length === 0) break
-    if (!isFenceRead) judge((await run(port, [readFence]))[0])
-    isFenceRead = true
+  while (due.length > 0 && !isOver()) {
     for (const { queue } of due) known.add(queue)
     remaining.push(...(await work(due.filter(({ queue }) => isQueueName(queue) && only(queue)))))
     if (due.length < PLAN_PAGE) break
+    // What was visited is due no more; what failed, was touched again or is no queue still stands in front.
+    due = (await readPlan(PLAN_PAGE + known.size, false)).filter(({ queue }) => !known.has(queue))
   }
   // A score that is in no registry: the visit is made, and nothing is planned.
   const unknown = always.filter((queue) => !known.has(queue)).map((queue) => ({ queue, score: '' }))
