@@ -4,7 +4,7 @@
 -- ARGV: jobPrefix, by (BYLEX | BYSCORE), first (bound in the order of reading), last (bound), order (REV or empty), offset, limit (jobs), withError (1 = with the error text), withPayload (1 = with the payload), after? (id: those up to it, at the score of the first bound, were read before), again? (how many of them to pass over at the most)
 -- REPLIES: {1 when there is more, then for each job id, score, state, attempts, max_attempts, lapses, start_by, last_error, payload; what is absent or not asked for is nil}
 -- REPEATABLE: yes
--- COST: 1 command (ZRANGE) and 1 a job (HMGET)
+-- COST: 1 command (ZRANGE) and 2 a job (HEXISTS, HMGET)
 local prefix, by, first, last, order, offset, limit = unpack(ARGV, 1, 7)
 local after, again = ARGV[10], tonumber(ARGV[11] or 0)
 local MAX_BYTES = 8 * 1024 * 1024
@@ -39,8 +39,14 @@ for i = 1, #found, step do
   if not (after and step == 2 and found[i + 1] == first and was_read(found[i])) then
     local row
     if jobs < tonumber(limit) then
-      row = read('HMGET', prefix .. found[i], 'state', 'attempts', 'max_attempts', 'lapses', 'start_by',
-        ARGV[8] == '1' and 'last_error' or '', ARGV[9] == '1' and 'payload' or '') or {}
+      local key = prefix .. found[i]
+      row = {}
+      if read('HEXISTS', key, 'payload') == 1 then
+        row = redis.call('HMGET', key, 'state', 'attempts', 'max_attempts', 'lapses', 'start_by',
+          ARGV[8] == '1' and 'last_error' or '', ARGV[9] == '1' and 'payload' or '')
+        -- A job without a state is a job all the same: nil tells that there is none.
+        row[1] = row[1] or ''
+      end
       bytes = bytes + #(row[7] or '')
     end
     -- A short page is legal: the cursor goes on from its last job.

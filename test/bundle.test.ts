@@ -315,7 +315,7 @@ describe('what a run costs', () => {
     ['drain', 'no row', (hand) => hand.drain('dead'), 'base'],
     ['drain', 'dead by a fail', (hand) => hand.drain('dead'), 6],
     ['list', 'no row', (hand) => hand.list('dead'), 'base'],
-    ['list', 'dead by a fail', (hand) => hand.list('dead'), 2],
+    ['list', 'dead by a fail', (hand) => hand.list('dead'), 3],
   ]
 
   /** The first number of commands that a cost line tells, and their names. */

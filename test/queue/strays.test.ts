@@ -150,12 +150,14 @@ describe.each([
 })
 
 describe('a job without a payload', () => {
-  test('is none to a redrive of many, dry or not', async () => {
+  test('is none to a redrive of many, dry or not, and to a list', async () => {
     await hand.send('HSET', hand.keys.job(BROKEN), 'state', 'dead', 'last_error', 'e')
     await hand.send('ZADD', hand.keys.dead, 0, BROKEN)
     for (const dryRun of [true, false])
       expect(await queue.redriveMany({ limit: 10, dryRun })).toMatchObject({ redriven: 0 })
     expect(await stateOf(BROKEN)).toBe('dead')
+    const page = { state: 'dead', order: 'oldest', limit: 10, withErrors: true, withPayload: true } as const
+    expect((await queue.list(page)).jobs).toEqual([])
   })
 })
 
