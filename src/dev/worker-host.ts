@@ -6,9 +6,16 @@
  */
 
 import { Log, LogLevel, Miniflare, type MiniflareOptions } from 'miniflare'
+import { type Front, startFront } from './front.ts'
+import { LOCALHOST } from './ports.ts'
 
 export type HostRequest =
-  | { readonly kind: 'start'; readonly options: MiniflareOptions }
+  | {
+      readonly kind: 'start'
+      /** Where the Worker takes requests; 0: any free one. */
+      readonly port: number
+      readonly options: MiniflareOptions
+    }
   | { readonly kind: 'scheduled'; readonly cron: string }
 
 export type HostReply =
@@ -20,11 +27,18 @@ export type HostReply =
 type ScheduledWorker = { scheduled(event: { cron: string }): Promise<{ outcome: string }> }
 
 let miniflare: Miniflare | undefined
+let front: Front | undefined
 
 async function handle(request: HostRequest): Promise<HostReply> {
   if (request.kind === 'start') {
-    miniflare = new Miniflare({ ...request.options, log: new Log(LogLevel.WARN) })
-    return { kind: 'started', url: (await miniflare.ready).origin }
+    miniflare = new Miniflare({
+      ...request.options,
+      host: LOCALHOST,
+      port: 0,
+      log: new Log(LogLevel.WARN),
+    })
+    front = await startFront(request.port, Number((await miniflare.ready).port))
+    return { kind: 'started', url: front.url }
   }
   if (miniflare === undefined) throw new Error('The Worker was not started.')
   const worker = (await miniflare.getWorker()) as unknown as ScheduledWorker
@@ -44,6 +58,7 @@ process.on('message', async (request: HostRequest) => {
 })
 
 process.on('disconnect', async () => {
+  front?.close()
   await miniflare?.dispose()
   process.exit()
 })

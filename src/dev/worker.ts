@@ -6,7 +6,6 @@ import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { extname } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { LOCALHOST } from './ports.ts'
 import type { HostReply, HostRequest } from './worker-host.ts'
 import type { BuiltWorker } from './wrangler.ts'
 
@@ -69,9 +68,8 @@ export async function startWorker({ built, port, bindings, quiet }: WorkerOption
 
   const started = await ask({
     kind: 'start',
+    port,
     options: {
-      host: LOCALHOST,
-      port,
       // Together: nothing is looked up on the network, written to the home folder or reported.
       cf: false,
       enableDevRegistry: false,

@@ -1,0 +1,60 @@
+/**
+ * A TCP front before workerd: passes bytes both ways, and tells workerd at once when a caller has hung up.
+ *
+ * workerd by itself takes the orderly end of a connection for half of one that still listens, and works on for nobody;
+ * Cloudflare does not. So the end of a caller reaches workerd as a reset, which ends the request (`request.signal`). A
+ * caller that ends only its own half and still listens is taken for gone, too. The front knows nothing of HTTP, keeps
+ * no byte back and has no limits of its own.
+ */
+
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import { LOCALHOST } from './ports.ts'
+
+export type Front = {
+  readonly url: string
+  /** Hangs up on everybody. */
+  close(): void
+}
+
+/**
+ * Listens on 127.0.0.1.
+ *
+ * @param port Where callers come; 0: any free one.
+ * @param behind The port that they are passed on to.
+ * @throws {Error} when the port is busy.
+ */
+export async function startFront(port: number, behind: number): Promise<Front> {
+  const callers = new Set<Socket>()
+  const server = createServer({ noDelay: true }, (caller) => {
+    callers.add(caller)
+    caller.once('close', () => callers.delete(caller))
+    passOn(caller, behind)
+  })
+  server.listen({ port, host: LOCALHOST, exclusive: true })
+  await once(server, 'listening')
+  return {
+    url: `http://${LOCALHOST}:${(server.address() as AddressInfo).port}`,
+    close() {
+      server.close()
+      for (const caller of callers) caller.destroy()
+    },
+  }
+}
+
+function passOn(caller: Socket, behind: number): void {
+  const worker = connect({ port: behind, host: LOCALHOST, noDelay: true })
+  // What went wrong shows as the close that follows.
+  caller.on('error', () => {})
+  worker.on('error', () => {})
+
+  caller.pipe(worker, { end: false })
+  caller.once('end', () => worker.resetAndDestroy())
+  caller.once('close', () => worker.resetAndDestroy())
+
+  worker.pipe(caller)
+  worker.once('close', () => {
+    // Without an end what was sent may be half of an answer: the caller is not to take it for a whole one.
+    if (!worker.readableEnded) caller.resetAndDestroy()
+  })
+}
