@@ -176,7 +176,7 @@ function readItem(
 ): { settlement: Settlement } | { result: object } {
   if (finding !== undefined) {
     // Of an id that is given twice JSON.parse keeps one: it names nothing.
-    const id = finding.path?.endsWith('.id') ? null : idOf(value)
+    const id = finding.path === 'id' ? null : idOf(value)
     return { result: { id, error: findingProblem(finding).problem } }
   }
   const parsed = itemSchema.safeParse(value)

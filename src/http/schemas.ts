@@ -174,7 +174,10 @@ const errorMembers = {
   errors: z
     .array(z.object({ path: z.string(), message: z.string() }))
     .optional()
-    .meta({ description: 'With `invalid`: the fields, as `jobs.3.delayMs`, and what each must be.' }),
+    .meta({
+      description:
+        'With `invalid`: the fields, as `backoff.baseMs`, and what each must be. In the error of one item of many the paths begin inside of the item.',
+    }),
   reason: z
     .enum(['superseded', 'released', 'lapsed'])
     .optional()

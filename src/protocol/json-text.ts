@@ -207,7 +207,8 @@ const scan = (text: string): Scan => {
   const find = (message: string): void => {
     const element = elementOf(open)
     if (element === undefined ? finding : elementFindings.has(element)) return
-    const path = pathOf(open)
+    // Within an element, as what a schema says of it.
+    const path = pathOf(element === undefined ? open : open.slice(2))
     const found = path === undefined ? { message } : { message, path }
     if (element === undefined) finding = found
     else elementFindings.set(element, found)

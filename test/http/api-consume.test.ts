@@ -648,11 +648,9 @@ describe('settle', () => {
       expect(error).toMatchObject({ code: 'invalid', detail: expect.any(String) })
     // An id that is one of two is nobody's.
     expect(refused.map(({ id }: { id: unknown }) => id)).toEqual([...ids.slice(1, 6), null, null, null])
-    expect(refused.map(({ error }: { error: { errors: object[] } }) => error.errors)).toMatchObject(
-      ['1.error', '2.error', '3.token', '4.x.y', '5', '6.id', '7.id', '8'].map((path) => [
-        { path: `items.${path}` },
-      ]),
-    )
+    expect(
+      refused.map(({ error }: { error: { errors?: { path: string }[] } }) => error.errors?.[0]?.path),
+    ).toEqual(['error', 'error', 'token', 'x.y', undefined, 'id', 'id', undefined])
     expect(await counts(api, queue)).toEqual({ pending: 0, active: 7, scheduled: 0, dead: 1 })
     for (const body of [
       `{"items":[${item(1)}],"items":[${item(1)}]}`,

@@ -323,17 +323,9 @@ describe('many jobs', () => {
       ...['enqueued', 'invalid', 'invalid', 'invalid', 'invalid', 'invalid', 'invalid', 'invalid'],
       'enqueued',
     ])
-    expect(results.slice(1, 8).map(({ error }: Result) => error?.errors?.map(({ path }) => path))).toEqual(
-      [
-        'jobs.1.payload',
-        'jobs.2.text',
-        'jobs.3.payload',
-        'jobs.4.payload',
-        'jobs.5.delayMs',
-        'jobs.6',
-        'jobs.7',
-      ].map((path) => [path]),
-    )
+    expect(results.slice(1, 8).map(({ error }: Result) => error?.errors?.[0]?.path)).toEqual([
+      ...['payload', 'text', 'payload', 'payload', 'delayMs', undefined, undefined],
+    ])
     expect(await counts(api, queue)).toEqual({ pending: 2, active: 0, scheduled: 0, dead: 0 })
     for (const [body, path] of [
       [`{"jobs":[${jobs[0]}],"jobs":[${jobs[0]}]}`, 'jobs'],
