@@ -7,13 +7,14 @@
  */
 
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
-import { mkdir, mkdtemp, realpath } from 'node:fs/promises'
-import { connect } from 'node:net'
+import { mkdtemp, realpath } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
+import { lockFolder, makeFolder } from './data-folder.ts'
 import { freePort, LOCALHOST } from './ports.ts'
 import { findRedisBinary } from './redis-binary.ts'
+import { probeRedis } from './redis-probe.ts'
 
 /** How long Redis may take to answer its first PING; a large append-only file takes longest. */
 const START_TIMEOUT_MS = 30_000
@@ -53,7 +54,8 @@ export type RedisServer = {
 /**
  * Starts Redis and waits until it answers.
  *
- * @throws {Error} when there is no Redis program, or it does not start; the text ends with what Redis printed.
+ * @throws {Error} when there is no Redis program, another Redis works in the folder, or it does not start; the text
+ * ends with what Redis printed.
  */
 export async function startRedis(options: RedisServerOptions = {}): Promise<RedisServer> {
   const binary = await findRedisBinary()
@@ -70,9 +72,11 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
 }
 
 async function launch(binary: string, port: number, data: string | undefined): Promise<RedisServer> {
-  if (data !== undefined) await mkdir(data, { recursive: true })
-  const folder = await realpath(data ?? (await mkdtemp(join(tmpdir(), 'emq-redis-'))))
   const isTemporary = data === undefined
+  const folder = isTemporary
+    ? await realpath(await mkdtemp(join(tmpdir(), 'emq-redis-')))
+    : await makeFolder(data)
+  const lock = isTemporary ? undefined : await lockFolder(folder, port)
   const args = [
     ...['--port', String(port), '--bind', LOCALHOST, '--dir', folder],
     ...['--maxmemory-policy', 'noeviction', '--save', '', '--appendonly', isTemporary ? 'no' : 'yes'],
@@ -90,10 +94,12 @@ async function launch(binary: string, port: number, data: string | undefined): P
   async function stop(): Promise<void> {
     child.stdin.end()
     await ended
+    await lock?.release()
   }
 
   try {
     await untilAnswering(child, port, folder)
+    await lock?.confirm()
   } catch (error) {
     await stop()
     throw error
@@ -115,31 +121,11 @@ async function untilAnswering(
   }
   const deadline = Date.now() + START_TIMEOUT_MS
   while (child.exitCode === null && child.signalCode === null) {
-    if (await answers(port, folder)) return
+    // Ours, and not one that took the port before it.
+    if ((await probeRedis(port, folder)).isReady) return
     if (Date.now() > deadline)
       throw new Error(`Redis did not answer in ${START_TIMEOUT_MS} ms. ${output.trim()}`)
     await setTimeout(POLL_MS)
   }
   throw new Error(`Redis did not start. ${output.trim()}`)
-}
-
-/** Whether the Redis at the port has loaded its data and is the one that works in this folder: ours. */
-function answers(port: number, folder: string): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = connect({ port, host: LOCALHOST })
-    const finish = (answer: boolean): void => {
-      socket.destroy()
-      resolve(answer)
-    }
-    socket.setTimeout(1000, () => finish(false))
-    socket.once('error', () => finish(false))
-    socket.once('close', () => finish(false))
-    socket.once('connect', () => socket.write('CONFIG GET dir\r\nPING\r\n'))
-    let reply = ''
-    socket.on('data', (chunk) => {
-      reply += chunk.toString()
-      // While it loads its data, Redis answers PING with an error.
-      if (/^[+-][^\r]*\r\n$/m.test(reply)) finish(reply.includes(folder) && reply.endsWith('+PONG\r\n'))
-    })
-  })
 }

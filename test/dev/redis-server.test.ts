@@ -2,13 +2,13 @@
  * The Redis child: configured as promised, and gone when it should be.
  */
 
-import { spawn } from 'node:child_process'
-import { access, mkdtemp, readdir, rm } from 'node:fs/promises'
+import { type ChildProcess, spawn } from 'node:child_process'
+import { access, mkdtemp, readdir, realpath, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { isPortFree } from '../../src/dev/ports.ts'
-import { startRedis } from '../../src/dev/redis-server.ts'
+import { type RedisServerOptions, startRedis } from '../../src/dev/redis-server.ts'
 import { createRespPort } from '../../src/dev/resp-port.ts'
 import type { Command, Reply } from '../../src/queue/redis.ts'
 
@@ -91,11 +91,14 @@ test('keeps its data in the folder it was given', async () => {
   expect(await send(second.url, ['GET', 'kept'])).toEqual(new TextEncoder().encode('yes'))
 })
 
-test('does not survive a parent that is killed, nor does its folder', async () => {
+/** Starts Redis in a process of its own. */
+async function startElsewhere(
+  options: RedisServerOptions = {},
+): Promise<{ url: string; parent: ChildProcess }> {
   const module = new URL('../../src/dev/redis-server.ts', import.meta.url).href
   const program = `
     const { startRedis } = await import(${JSON.stringify(module)})
-    console.log((await startRedis()).url)
+    console.log((await startRedis(${JSON.stringify(options)})).url)
     setInterval(() => {}, 1000)
   `
   const parent = spawn(process.execPath, ['--input-type=module', '-e', program], {
@@ -105,6 +108,40 @@ test('does not survive a parent that is killed, nor does its folder', async () =
   const url = await new Promise<string>((resolve) => {
     parent.stdout.once('data', (line: Buffer) => resolve(line.toString().trim()))
   })
+  return { url, parent }
+}
+
+test('is the only one in its folder; whoever comes second is told, and harms nothing', async () => {
+  const data = await temporaryFolder()
+  const first = await startElsewhere({ data })
+  await send(first.url, ['SET', 'kept', 'yes'])
+  // A Redis that is deep in a script answers nobody, and works in its folder all the same.
+  const busy = send(first.url, ['EVAL', 'while true do end', 0]).catch(() => undefined)
+  await expect.poll(() => answersInTime(first.url)).toBe(false)
+
+  await expect(startRedis({ data })).rejects.toThrow(
+    `The data folder ${await realpath(data)} is in use by another stack, process ${first.parent.pid}.`,
+  )
+
+  first.parent.kill('SIGKILL')
+  await busy
+})
+
+test('works again at once in the folder of one that was killed', async () => {
+  const data = await temporaryFolder()
+  const killed = await startElsewhere({ data })
+  await send(killed.url, ['SET', 'kept', 'yes'])
+  killed.parent.kill('SIGKILL')
+
+  const next = await startRedis({ data })
+  onTestFinished(() => next.stop())
+
+  expect(await isPortFree(Number(new URL(killed.url).port))).toBe(true)
+  expect(await send(next.url, ['GET', 'kept'])).toEqual(new TextEncoder().encode('yes'))
+})
+
+test('does not survive a parent that is killed, nor does its folder', async () => {
+  const { url, parent } = await startElsewhere()
   const folder = await setting(url, 'dir')
 
   parent.kill('SIGKILL')
