@@ -5,7 +5,7 @@
  * loop; it is told as an `error`. An `error` that nobody listens to is written to the console: a consumer never
  * fails in silence.
  */
-import type { ConsumerEvents, Emit, Loop } from './loop.ts'
+import type { ConsumerEvents, Emit, Loop, StartLoop } from './loop.ts'
 
 type Name = keyof ConsumerEvents<unknown>
 type Listener<Event> = (event: Event) => unknown
@@ -19,20 +19,20 @@ type Listener<Event> = (event: Event) => unknown
  * process.on('SIGTERM', () => consumer.stop({ timeoutMs: 10_000 }))
  */
 export class Consumer<Payload = unknown> {
-  readonly #startLoop: (emit: Emit<Payload>) => Loop
+  readonly #startLoop: StartLoop<Payload>
   readonly #listeners = new Set<readonly [Name, Listener<never>]>()
   #loop: Loop | undefined
-  #startsAgain = false
+  #startsAgain: boolean | undefined
 
   /** Made by `queue.consume`. */
-  constructor(startLoop: (emit: Emit<Payload>) => Loop) {
+  constructor(startLoop: StartLoop<Payload>) {
     this.#startLoop = startLoop
     this.start()
   }
 
   /** Whether it takes new jobs: not from the moment it is stopped, or stopped itself because its token was refused. */
   get running(): boolean {
-    return this.#loop !== undefined && !this.#loop.stopping.aborted
+    return this.#loop?.stopping.aborted === false
   }
 
   /**
@@ -55,7 +55,7 @@ export class Consumer<Payload = unknown> {
    * consumer.start()
    */
   start(): void {
-    this.#startsAgain = this.#loop !== undefined && !this.running
+    this.#startsAgain = this.#loop?.stopping.aborted
     if (this.#loop) return
     this.#loop = this.#startLoop(this.#emit)
     void this.#loop.ended.then(() => {

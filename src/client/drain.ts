@@ -2,7 +2,7 @@
  * Working a queue until it is empty or the time is over: for cron, Lambda, Workers, whatever is started for a while.
  */
 import type { Clock } from './clock.ts'
-import type { ConsumeOptions, Emit, Loop } from './loop.ts'
+import type { ConsumeOptions, StartLoop } from './loop.ts'
 
 export type DrainOptions = Omit<ConsumeOptions, 'waitMs'> & {
   /** How long all of it may take, in milliseconds; default 25,000. */
@@ -25,7 +25,7 @@ export type Drained = {
  * @throws {EchoMQError} when the last claim failed and nothing had been done before.
  */
 export const drainLoop = async <Payload>(
-  startLoop: (emit: Emit<Payload>) => Loop,
+  startLoop: StartLoop<Payload>,
   clock: Clock,
   deadlineMs: number,
 ): Promise<Drained> => {

@@ -9,6 +9,7 @@
 import { EchoMQError, mayHaveRun } from './errors.ts'
 import type { Mint } from './ids.ts'
 import type { Enqueued, EnqueueItem, EnqueueOptions, EnqueueResult } from './jobs.ts'
+import { parsePayload, type StandardSchema } from './schema.ts'
 import { type ProblemBody, problemError, type Transport } from './transport.ts'
 
 /** A job on its way. */
@@ -18,9 +19,9 @@ type Draft = {
   readonly minted: boolean
   readonly scheduled: boolean
   /** The job's JSON behind its id. */
-  words: string
+  words?: string
   /** An attempt to send it may have been carried out. */
-  lostAnswer: boolean
+  lostAnswer?: boolean
   /** What became of it: either. */
   status?: Enqueued['status']
   error?: EchoMQError
@@ -49,14 +50,13 @@ export type Enqueue<Input> = {
 
 /**
  * @param path The queue's.
- * @param check Rejects for a payload that does not fit.
  * @param as `text`: payloads are strings, to be stored verbatim.
  */
 export const createEnqueue = <Input>(
   transport: Transport,
   path: string,
   mint: Mint,
-  check: (payload: unknown) => Promise<unknown>,
+  schema: StandardSchema<Input, unknown> | undefined,
   as?: 'text',
 ): Enqueue<Input> => {
   const draftOf = async ({ payload, id, ...options }: EnqueueItem<Input>): Promise<Draft> => {
@@ -65,11 +65,9 @@ export const createEnqueue = <Input>(
       id: id ?? mint(),
       minted: id === undefined,
       scheduled: Boolean(options.delayMs || options.runAt),
-      words: '',
-      lostAnswer: false,
     }
     try {
-      await check(payload)
+      await parsePayload(schema, payload)
       draft.words = wordsOf(payload, options, as)
     } catch (cause) {
       draft.error =
@@ -85,9 +83,9 @@ export const createEnqueue = <Input>(
   ): Promise<WireResult[]> => {
     const words = drafts.map(jsonOf).join()
     try {
-      if (alone) return [await transport.send<WireResult>(`${path}/jobs`, 'id', words, { signal })]
+      if (alone) return [await transport.send<WireResult>(`${path}/jobs`, 'id', words, signal)]
       const body = `{"jobs":[${words}]}`
-      return (await transport.send<{ results: WireResult[] }>(`${path}/jobs`, 'results', body, { signal }))
+      return (await transport.send<{ results: WireResult[] }>(`${path}/jobs`, 'results', body, signal))
         .results
     } catch (error) {
       for (const draft of drafts) draft.lostAnswer ||= error instanceof EchoMQError && mayHaveRun(error)

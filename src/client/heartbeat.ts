@@ -18,7 +18,7 @@ export type Hold = {
   leaseEndsAt: number
   renewAt: number
   /** Its end is being reported: the lease is still renewed, but the answer to the report decides what it was worth. */
-  isReported: boolean
+  isReported?: boolean
 }
 
 export type Heartbeat<H extends Hold> = {
@@ -86,7 +86,8 @@ export const createHeartbeat = <H extends Hold>(
       const errors = await moves.settle(
         due.map(({ job: { id, token } }) => ({ action: 'extend', id, token, leaseMs })),
         // A quarter of the lease: an attempt that hangs leaves time for others.
-        { signal: closed.signal, timeoutMs: Math.min(transport.timeoutMs, leaseMs / 4) },
+        closed.signal,
+        Math.min(transport.timeoutMs, leaseMs / 4),
       )
       due.forEach((hold, i) => {
         const error = errors[i]

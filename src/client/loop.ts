@@ -61,16 +61,8 @@ export type ConsumeOptions = {
   readonly waitMs?: number | undefined
 }
 
-/** What a loop works with. */
-export type LoopParts<Payload> = {
-  readonly transport: Transport
-  readonly moves: Moves
-  readonly schema: StandardSchema<unknown, Payload> | undefined
-  readonly handler: Handler<Payload>
-  /** End when there is nothing left instead of waiting for more. */
-  readonly untilEmpty: boolean
-  readonly emit: Emit<Payload>
-}
+/** Starts a loop that tells what happens. */
+export type StartLoop<Payload> = (tell: Emit<Payload>) => Loop
 
 export type Loop = {
   /** Claims nothing more; whatever runs has so long, in milliseconds. Called again, the shorter time counts. */
@@ -102,215 +94,217 @@ const bury = (error: unknown): never => {
   throw error instanceof EchoMQError ? deadLetter(error) : error
 }
 
-/** @throws {EchoMQError} `invalid` for options out of bounds. */
-export const startLoop = <Payload>(parts: LoopParts<Payload>, options: ConsumeOptions): Loop => {
-  const { transport, moves, schema, handler, untilEmpty } = parts
-  const { concurrency = 1, batch = Math.min(concurrency, MAX_BATCH) } = options
-  const { clock } = transport
-  if (!(concurrency >= 1 && concurrency <= MAX_CONCURRENCY && batch >= 1 && batch <= MAX_BATCH)) {
-    throw new EchoMQError('invalid', 'bad concurrency or batch')
-  }
-  /** Aborted: no new claims. */
-  const stopping = new AbortController()
-  /** Aborted: the time for stopping is over. */
-  const over = new AbortController()
-  const timeUp = new Promise((resolve) => {
-    over.signal.addEventListener('abort', resolve)
-  })
-  const waiting: Held<Payload>[] = []
-  const running = new Set<Held<Payload>>()
-  /** The claim that is not answered yet. */
-  let claim: ClaimBody | undefined
-  let failure: EchoMQError | undefined
-  let knownLeaseMs = options.leaseMs ?? 0
-  let released = 0
-  let releases: Promise<unknown> | undefined
-  let wake = (): void => {}
-
-  /** The next end of a handler, or the order to stop. */
-  const change = (): Promise<void> =>
-    new Promise((resolve) => {
-      wake = resolve
-    })
-
-  const emit: Emit<Payload> = (name, event) => {
-    if (!over.signal.aborted) parts.emit(name, event)
-  }
-
-  const stop = (timeoutMs: number): void => {
-    stopping.abort()
-    wake()
-    // What is kept for giving jobs back, so that all of it is over in time.
-    const spareMs = Math.min(1000, timeoutMs / 5)
-    void sleep(clock, timeoutMs - spareMs, over.signal).then(() => giveBack(running))
-    void sleep(clock, timeoutMs, over.signal).then(() => over.abort())
-  }
-
-  const trouble = (error: EchoMQError, job?: Job<Payload>): void => {
-    if (isRefused(error) || (untilEmpty && !job && !error.retryable)) {
-      claim = undefined
-      failure = error
-      stop(Infinity)
+/**
+ * The loops of a queue.
+ *
+ * @param untilEmpty End when there is nothing left instead of waiting for more.
+ * @throws {EchoMQError} `invalid` for options out of bounds.
+ */
+export const createLooper =
+  <Payload>(transport: Transport, moves: Moves, schema: StandardSchema<unknown, Payload> | undefined) =>
+  (handler: Handler<Payload>, options: ConsumeOptions, tell: Emit<Payload>, untilEmpty?: boolean): Loop => {
+    const { concurrency = 1, batch = Math.min(concurrency, MAX_BATCH) } = options
+    const { clock } = transport
+    if (!(concurrency >= 1 && concurrency <= MAX_CONCURRENCY && batch >= 1 && batch <= MAX_BATCH)) {
+      throw new EchoMQError('invalid', 'bad concurrency or batch')
     }
-    emit('error', { error, job })
-  }
+    /** Aborted: no new claims. */
+    const stopping = new AbortController()
+    /** Aborted: the time for stopping is over. */
+    const over = new AbortController()
+    const waiting: Held<Payload>[] = []
+    const running = new Set<Held<Payload>>()
+    /** The claim that is not answered yet. */
+    let claim: ClaimBody | undefined
+    let failure: EchoMQError | undefined
+    let knownLeaseMs = options.leaseMs ?? 0
+    let released = 0
+    let releases: Promise<unknown> | undefined
+    let wake = (): void => {}
 
-  const lose = (held: Held<Payload>): void => {
-    held.abort.abort(new EchoMQError('stale', 'lease lost'))
-    emit('leaseLost', { job: held.job })
-  }
+    /** The next end of a handler, or the order to stop. */
+    const change = (): Promise<void> =>
+      new Promise((resolve) => {
+        wake = resolve
+      })
 
-  const heartbeat = createHeartbeat<Held<Payload>>(transport, moves, () => knownLeaseMs, lose, trouble)
-
-  /** Whether the job may go on. A machine that was busy or asleep has missed the heartbeat's timers. */
-  const isOurs = ({ abort, leaseEndsAt }: Held<Payload>): boolean =>
-    !abort.signal.aborted && clock.now() < leaseEndsAt
-
-  /** What is to become of a job, and what was thrown. */
-  const handle = async (held: Held<Payload>): Promise<[Outcome, unknown?]> => {
-    try {
-      if (schema)
-        held.job = { ...held.job, payload: await parsePayload(schema, held.job.payload).catch(bury) }
-      // The lease may have been lost while the job waited or the schema was at work.
-      if (isOurs(held)) await handler(held.job, { signal: held.abort.signal })
-      return [{ move: 'complete' }]
-    } catch (thrown) {
-      return [outcomeOf(thrown), thrown]
+    const emit: Emit<Payload> = (name, event) => {
+      if (!over.signal.aborted) tell(name, event)
     }
-  }
 
-  const report = async (held: Held<Payload>, { move, ...body }: Outcome, error: unknown): Promise<void> => {
-    const { job } = held
-    held.isReported = true
-    const untilMs = held.leaseEndsAt + GRACE_MS
-    // The job's own signal and not one for all: platforms warn of many listeners on one signal.
-    const { signal } = held.abort
-    const again = (): boolean => !signal.aborted && clock.now() < untilMs
-    try {
-      const { status, delayMs } = await moves.move(move, job, body, { again, wake: signal })
-      if (move === 'complete') emit('completed', { job, status: status === 'gone' ? status : 'completed' })
-      else if (move === 'fail' || status === 'dead') emit('dead', { job, error })
-      else emit('retried', { job, error, delayMs })
-    } catch (refusal) {
-      if (isLost(refusal as EchoMQError)) emit('leaseLost', { job })
-      else trouble(refusal as EchoMQError, job)
+    const stop = (timeoutMs: number): void => {
+      stopping.abort()
+      wake()
+      // What is kept for giving jobs back, so that all of it is over in time.
+      const spareMs = Math.min(1000, timeoutMs / 5)
+      void sleep(clock, timeoutMs - spareMs, over.signal).then(() => giveBack(running))
+      void sleep(clock, timeoutMs, over.signal).then(() => over.abort())
     }
-  }
 
-  const run = async (held: Held<Payload>): Promise<void> => {
-    running.add(held)
-    const [outcome, thrown] = await handle(held)
-    if (isOurs(held)) await report(held, outcome, thrown)
-    heartbeat.letGo(held)
-    running.delete(held)
-    fill()
-    wake()
-  }
-
-  const fill = (): void => {
-    while (!stopping.signal.aborted && running.size < concurrency) {
-      const held = waiting.shift()
-      if (!held) return
-      void run(held)
-    }
-  }
-
-  const take = ({ jobs, sentAt }: Claimed): void => {
-    const taken = jobs.map((job) => ({
-      job: job as Job<Payload>,
-      ...leaseFrom(sentAt, job.leaseMs),
-      abort: new AbortController(),
-      isReported: false,
-    }))
-    // The answer to a repeated claim tells what is left of its leases, so the longest counts.
-    knownLeaseMs = options.leaseMs ?? Math.max(knownLeaseMs, ...jobs.map(({ leaseMs }) => leaseMs))
-    waiting.push(...taken)
-    heartbeat.hold(taken)
-    fill()
-  }
-
-  const claimAll = async (): Promise<void> => {
-    let failures = 0
-    while (!stopping.signal.aborted) {
-      const busy = running.size
-      if (busy >= concurrency) {
-        await change()
-        continue
+    const trouble = (error: EchoMQError, job?: Job<Payload>): void => {
+      if (isRefused(error) || (untilEmpty && !job && !error.retryable)) {
+        claim = undefined
+        failure = error
+        stop(Infinity)
       }
-      claim ??= {
-        claimId: mintClaimId(),
-        limit: Math.min(batch, Math.max(concurrency, batch) - busy),
-        leaseMs: options.leaseMs,
-      }
-      // A lease counts from before the wait, so the wait must leave some of it.
-      const waitMs = Math.min(options.waitMs ?? 20_000, Math.floor((knownLeaseMs || ASSUMED_LEASE_MS) / 2))
+      emit('error', { error, job })
+    }
+
+    const lose = (held: Held<Payload>): void => {
+      held.abort.abort(new EchoMQError('stale', 'lease lost'))
+      emit('leaseLost', { job: held.job })
+    }
+
+    const heartbeat = createHeartbeat<Held<Payload>>(transport, moves, () => knownLeaseMs, lose, trouble)
+
+    /** Whether the job may go on. A machine that was busy or asleep has missed the heartbeat's timers. */
+    const isOurs = ({ abort, leaseEndsAt }: Held<Payload>): boolean =>
+      !abort.signal.aborted && clock.now() < leaseEndsAt
+
+    /** What is to become of a job, and what was thrown. */
+    const handle = async (held: Held<Payload>): Promise<[Outcome, unknown?]> => {
       try {
-        const claimed = await moves.claim({ ...claim, waitMs }, stopping.signal)
-        claim = failure = undefined
-        failures = 0
-        if (claimed.jobs.length > 0) {
-          take(claimed)
-        } else if (untilEmpty) {
-          // What still runs may bring more, so the last claim is one that nothing ran beside.
-          if (busy === 0) stop(Infinity)
-          while (running.size > 0 && !stopping.signal.aborted) await change()
-        } else {
-          if (running.size === 0) emit('idle', {})
-          // The wait of the claim itself counts: a queue that was watched all the time need not be left alone.
-          const askAt = claimed.sentAt + (claimed.retryAfterMs || IDLE_MS)
-          await sleep(clock, askAt - clock.now(), stopping.signal)
-        }
-      } catch (error) {
-        if (stopping.signal.aborted) return
-        failure = error as EchoMQError
-        trouble(failure)
-        await sleep(clock, backoffMs(clock, ++failures, failure), stopping.signal)
+        if (schema)
+          held.job = { ...held.job, payload: await parsePayload(schema, held.job.payload).catch(bury) }
+        // The lease may have been lost while the job waited or the schema was at work.
+        if (isOurs(held)) await handler(held.job, { signal: held.abort.signal })
+        return [{ move: 'complete' }]
+      } catch (thrown) {
+        return [outcomeOf(thrown), thrown]
       }
     }
-  }
 
-  const release = async (jobs: readonly Job[]): Promise<void> => {
-    if (jobs.length === 0) return
-    const items = jobs.map(({ id, token }) => ({ action: 'release', id, token }) as const)
-    const errors = await transport.repeat(() => moves.settle(items), over.signal)
-    // Released already: by an attempt whose answer was lost.
-    released += errors.filter((error) => !error || error.reason === 'released').length
-  }
-
-  /** Gives up jobs that are still ours. What is being reported is left to its report. */
-  const giveBack = (holds: Iterable<Held<Payload>>): void => {
-    const ours = [...holds].filter((held) => isOurs(held) && !held.isReported)
-    for (const held of ours) {
-      heartbeat.letGo(held)
-      held.abort.abort()
+    const report = async (held: Held<Payload>, { move, ...body }: Outcome, error: unknown): Promise<void> => {
+      const { job } = held
+      held.isReported = true
+      const untilMs = held.leaseEndsAt + GRACE_MS
+      // The job's own signal and not one for all: platforms warn of many listeners on one signal.
+      const { signal } = held.abort
+      const again = (): boolean => !signal.aborted && clock.now() < untilMs
+      try {
+        const { status, delayMs } = await moves.move(move, job, body, { again, wake: signal })
+        if (move === 'complete') emit('completed', { job, status: status as 'completed' | 'gone' })
+        else if (move === 'fail' || status === 'dead') emit('dead', { job, error })
+        else emit('retried', { job, error, delayMs })
+      } catch (refusal) {
+        if (isLost(refusal as EchoMQError)) emit('leaseLost', { job })
+        else trouble(refusal as EchoMQError, job)
+      }
     }
-    releases = Promise.all([releases, release(ours.map(({ job }) => job)).catch(trouble)])
-  }
 
-  const handBack = async (): Promise<void> => {
-    giveBack(waiting)
-    // A claim that was hung up on may have taken jobs: under its name they are handed out again.
-    if (claim)
-      await moves
-        .claim(claim)
-        .then(({ jobs }) => release(jobs))
-        .catch(trouble)
-    while (running.size > 0) await change()
-    await releases
-  }
+    const run = async (held: Held<Payload>): Promise<void> => {
+      running.add(held)
+      const [outcome, thrown] = await handle(held)
+      if (isOurs(held)) await report(held, outcome, thrown)
+      heartbeat.letGo(held)
+      running.delete(held)
+      fill()
+      wake()
+    }
 
-  const live = async (): ReturnType<() => Loop['ended']> => {
-    await claimAll()
-    await Promise.race([handBack(), timeUp])
-    over.abort()
-    for (const { abort } of running) abort.abort()
-    heartbeat.close()
-    return { released, failure }
-  }
+    const fill = (): void => {
+      while (!stopping.signal.aborted && running.size < concurrency) {
+        const held = waiting.shift()
+        if (!held) return
+        void run(held)
+      }
+    }
 
-  return {
-    stop,
-    stopping: stopping.signal,
-    ended: live(),
+    const take = ({ jobs, sentAt }: Claimed): void => {
+      const taken = jobs.map((job) => ({
+        job: job as Job<Payload>,
+        ...leaseFrom(sentAt, job.leaseMs),
+        abort: new AbortController(),
+      }))
+      // The answer to a repeated claim tells what is left of its leases, so the longest counts.
+      knownLeaseMs = options.leaseMs ?? Math.max(knownLeaseMs, ...jobs.map(({ leaseMs }) => leaseMs))
+      waiting.push(...taken)
+      heartbeat.hold(taken)
+      fill()
+    }
+
+    const claimAll = async (): Promise<void> => {
+      let failures = 0
+      while (!stopping.signal.aborted) {
+        const busy = running.size
+        if (busy >= concurrency) {
+          await change()
+          continue
+        }
+        claim ??= {
+          claimId: mintClaimId(),
+          limit: Math.min(batch, Math.max(concurrency, batch) - busy),
+          leaseMs: options.leaseMs,
+        }
+        // A lease counts from before the wait, so the wait must leave some of it.
+        const waitMs = Math.min(options.waitMs ?? 20_000, Math.floor((knownLeaseMs || ASSUMED_LEASE_MS) / 2))
+        try {
+          const claimed = await moves.claim({ ...claim, waitMs }, stopping.signal)
+          claim = failure = undefined
+          failures = 0
+          if (claimed.jobs.length > 0) {
+            take(claimed)
+          } else if (untilEmpty) {
+            // What still runs may bring more, so the last claim is one that nothing ran beside.
+            if (busy === 0) stop(Infinity)
+            while (running.size > 0 && !stopping.signal.aborted) await change()
+          } else {
+            if (running.size === 0) emit('idle', {})
+            // The wait of the claim itself counts: a queue that was watched all the time need not be left alone.
+            const askAt = claimed.sentAt + (claimed.retryAfterMs || IDLE_MS)
+            await sleep(clock, askAt - clock.now(), stopping.signal)
+          }
+        } catch (error) {
+          if (stopping.signal.aborted) return
+          failure = error as EchoMQError
+          trouble(failure)
+          await sleep(clock, backoffMs(clock, ++failures, failure), stopping.signal)
+        }
+      }
+    }
+
+    const release = async (jobs: readonly Job[]): Promise<void> => {
+      if (jobs.length === 0) return
+      const items = jobs.map(({ id, token }) => ({ action: 'release', id, token }) as const)
+      const errors = await transport.repeat(() => moves.settle(items), over.signal)
+      // Released already: by an attempt whose answer was lost.
+      released += errors.filter((error) => !error || error.reason === 'released').length
+    }
+
+    /** Gives up jobs that are still ours. What is being reported is left to its report. */
+    const giveBack = (holds: Iterable<Held<Payload>>): void => {
+      const ours = [...holds].filter((held) => isOurs(held) && !held.isReported)
+      for (const held of ours) {
+        heartbeat.letGo(held)
+        held.abort.abort()
+      }
+      releases = Promise.all([releases, release(ours.map(({ job }) => job)).catch(trouble)])
+    }
+
+    const handBack = async (): Promise<void> => {
+      giveBack(waiting)
+      // A claim that was hung up on may have taken jobs: under its name they are handed out again.
+      if (claim)
+        await moves
+          .claim(claim)
+          .then(({ jobs }) => release(jobs))
+          .catch(trouble)
+      while (running.size > 0) await change()
+      await releases
+    }
+
+    const live = async (): ReturnType<() => Loop['ended']> => {
+      await claimAll()
+      await Promise.race([handBack(), sleep(clock, Infinity, over.signal)])
+      over.abort()
+      for (const { abort } of running) abort.abort()
+      heartbeat.close()
+      return { released, failure }
+    }
+
+    return {
+      stop,
+      stopping: stopping.signal,
+      ended: live(),
+    }
   }
-}

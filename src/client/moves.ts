@@ -6,7 +6,7 @@
  */
 import { EchoMQError } from './errors.ts'
 import type { Job, JobRef } from './jobs.ts'
-import { type AttemptOptions, type ProblemBody, problemError, type Transport } from './transport.ts'
+import { type ProblemBody, problemError, type Transport } from './transport.ts'
 
 export type ClaimBody = {
   readonly limit: number
@@ -52,7 +52,11 @@ export type Moves = {
   /** Until it is answered, see `Transport.repeat` for how long. */
   move(name: MoveName, job: JobRef, body: MoveBody, options: Patience): Promise<MoveAnswer>
   /** One attempt, 1000 items at most. For each of them, why it was not moved. */
-  settle(items: readonly SettleItem[], options?: AttemptOptions): Promise<(EchoMQError | undefined)[]>
+  settle(
+    items: readonly SettleItem[],
+    signal?: AbortSignal,
+    timeoutMs?: number,
+  ): Promise<(EchoMQError | undefined)[]>
 }
 
 type SettleResult = { readonly status?: string; readonly error?: ProblemBody }
@@ -72,10 +76,13 @@ export const createMoves = (transport: Transport, path: string, as?: 'text'): Mo
     const sentAt = transport.clock.now()
     const timeoutMs = transport.timeoutMs + (body.waitMs ?? 0)
     const words = JSON.stringify({ ...body, as })
-    const answer = await transport.send<Omit<Claimed, 'sentAt'>>(`${path}/claim`, 'jobs', words, {
+    const answer = await transport.send<Omit<Claimed, 'sentAt'>>(
+      `${path}/claim`,
+      'jobs',
+      words,
       signal,
       timeoutMs,
-    })
+    )
     const jobs = as ? answer.jobs.map((job) => ({ ...job, payload: job.text })) : answer.jobs
     return { ...answer, jobs, sentAt }
   },
@@ -86,7 +93,7 @@ export const createMoves = (transport: Transport, path: string, as?: 'text'): Mo
     return transport.repeat(
       async (lostAnswer) => {
         try {
-          return await transport.send<MoveAnswer>(at, 'status', words, { signal })
+          return await transport.send<MoveAnswer>(at, 'status', words, signal)
         } catch (error) {
           if (!(error instanceof EchoMQError)) throw error
           const isGone = error.code === 'gone'
@@ -105,13 +112,13 @@ export const createMoves = (transport: Transport, path: string, as?: 'text'): Mo
     )
   },
 
-  async settle(items, options) {
+  async settle(items, ...attempt) {
     const words = JSON.stringify({ items })
     const { results } = await transport.send<{ results: SettleResult[] }>(
       `${path}/settle`,
       'results',
       words,
-      options,
+      ...attempt,
     )
     return items.map(({ action }, i) => {
       const { status, error = { code: 'internal' } } = results[i] ?? {}

@@ -34,7 +34,7 @@ const throwable = (cause: unknown, outcome: Outcome & { readonly error: string }
  */
 export const retryIn = (ms: number, cause: unknown = `retryIn ${ms}`): Error => {
   const delayMs = Math.min(Math.max(Math.round(ms), 0), MAX_DELAY_MS)
-  if (Number.isNaN(delayMs)) throw new EchoMQError('invalid', 'bad delay')
+  if (!(delayMs >= 0)) throw new EchoMQError('invalid', 'bad delay')
   return throwable(cause, { move: 'retry', error: errorText(cause), delayMs })
 }
 

@@ -21,7 +21,7 @@ import type {
   JobView,
   QueueStats,
 } from './jobs.ts'
-import { type ConsumeOptions, type Emit, type Handler, type Loop, startLoop } from './loop.ts'
+import { type ConsumeOptions, createLooper, type Handler } from './loop.ts'
 import { createMoves, jobPath, type MoveAnswer, type MoveBody, type MoveName } from './moves.ts'
 import { parsePayload, type StandardSchema } from './schema.ts'
 import type { Transport } from './transport.ts'
@@ -268,7 +268,8 @@ export const createQueue = <Input, Output>(
     throw new EchoMQError('invalid', 'bad queue name')
   const path = `/v1/queues/${name}`
   const moves = createMoves(transport, path, as)
-  const enqueue = createEnqueue<Input>(transport, path, mint, (payload) => parsePayload(schema, payload), as)
+  const loopOf = createLooper(transport, moves, schema)
+  const enqueue = createEnqueue<Input>(transport, path, mint, schema, as)
 
   type MoveOptions = CallOptions & Omit<MoveBody, 'error'> & { readonly error?: unknown }
   const move = (
@@ -285,12 +286,7 @@ export const createQueue = <Input, Output>(
     expects: string,
     { signal }: CallOptions = {},
     body?: string,
-  ): Promise<Answer> => transport.repeat(() => transport.send(path + at, expects, body, { signal }), signal)
-
-  const looper =
-    (handler: Handler<Output>, options: ConsumeOptions, untilEmpty: boolean) =>
-    (emit: Emit<Output>): Loop =>
-      startLoop({ transport, moves, schema, handler, untilEmpty, emit }, options)
+  ): Promise<Answer> => transport.repeat(() => transport.send(path + at, expects, body, signal), signal)
 
   return {
     name,
@@ -349,10 +345,14 @@ export const createQueue = <Input, Output>(
       } while (cursor)
     },
 
-    consume: (handler, options = {}) => new Consumer(looper(handler, options, false)),
+    consume: (handler, options = {}) => new Consumer((tell) => loopOf(handler, options, tell)),
 
     drain: async (handler, { deadlineMs = 25_000, ...options } = {}) =>
-      drainLoop(looper(handler, { ...options, waitMs: 0 }, true), transport.clock, deadlineMs),
+      drainLoop(
+        (tell) => loopOf(handler, { ...options, waitMs: 0 }, tell, true),
+        transport.clock,
+        deadlineMs,
+      ),
 
     redrive: (id, options) => ask(`${jobPath(id)}/redrive`, 'status', options, '{}'),
 

@@ -9,12 +9,6 @@ import { backoffMs, retryAfterMs } from './backoff.ts'
 import { type Clock, sleep, systemClock } from './clock.ts'
 import { EchoMQError, type ErrorCode, type ErrorDetails, mayHaveRun } from './errors.ts'
 
-export type AttemptOptions = {
-  readonly signal?: AbortSignal | undefined
-  /** How long the attempt may take, in milliseconds; default the client's. */
-  readonly timeoutMs?: number
-}
-
 export type Transport = {
   readonly clock: Clock
   readonly timeoutMs: number
@@ -24,9 +18,16 @@ export type Transport = {
    * @param path From `/v1/` on, encoded.
    * @param expects A field that every good answer has.
    * @param body JSON text: made once, so that a repeated request says the same. Without it the request is a GET.
+   * @param timeoutMs How long the attempt may take; default the client's.
    * @throws {EchoMQError} for everything but a good answer; the signal's reason when that is aborted.
    */
-  send<Answer>(path: string, expects: string, body?: string, options?: AttemptOptions): Promise<Answer>
+  send<Answer>(
+    path: string,
+    expects: string,
+    body?: string,
+    signal?: AbortSignal,
+    timeoutMs?: number,
+  ): Promise<Answer>
   /**
    * Does something until it succeeds, with backoff between the attempts. For what may safely be repeated only.
    *
@@ -85,19 +86,6 @@ export const problemError = (line: string, problem: ProblemBody, details?: Error
   })
 }
 
-/** The error for a whole answer. Nothing of one that is not the API's is passed on: it may say anything. */
-const refusal = (
-  line: string,
-  { ok, status, headers }: Response,
-  answer: unknown,
-  epochMs: number,
-): EchoMQError => {
-  const isProblem = !ok && typeof Object(answer).code === 'string'
-  const code = foreignCode(status)
-  const problem = isProblem ? (answer as ProblemBody) : { code, detail: `${status}, not of the API` }
-  return problemError(line, problem, { status, retryAfterMs: retryAfterMs(headers, epochMs) })
-}
-
 /** @throws {EchoMQError} `misconfigured`, without quoting what it was given. */
 export const createTransport = (options: EchoMQOptions): Transport => {
   const { url, token, timeoutMs = 10_000, retry = 3, userAgent, clock = systemClock } = options
@@ -107,37 +95,49 @@ export const createTransport = (options: EchoMQOptions): Transport => {
   if (!/^https?:\/\/[^\s?#@]+$/.test(url) || !/^[!-~]+$/.test(token)) {
     throw new EchoMQError('misconfigured', 'bad url or token')
   }
-  const headers: Record<string, string> = {
+  const sentHeaders: Record<string, string> = {
     authorization: `Bearer ${token}`,
     'content-type': 'application/json',
   }
   // A browser has a name of its own, and would ask the server whether it may send another.
-  if (userAgent && !('document' in globalThis)) headers['user-agent'] = userAgent
+  if (userAgent && !('document' in globalThis)) sentHeaders['user-agent'] = userAgent
 
   return {
     clock,
     timeoutMs,
 
-    async send<Answer>(path: string, expects: string, body?: string, options: AttemptOptions = {}) {
-      const { signal } = options
+    async send<Answer>(
+      path: string,
+      expects: string,
+      body?: string,
+      signal?: AbortSignal,
+      attemptMs = timeoutMs,
+    ) {
       signal?.throwIfAborted()
       const attempt = new AbortController()
       const exchange = async (): Promise<Answer> => {
         const response = await fetch(url.replace(/\/+$/, '') + path, {
           method: body === undefined ? 'GET' : 'POST',
-          headers,
+          headers: sentHeaders,
           body: body ?? null,
           signal: attempt.signal,
           // A redirected POST becomes a GET, which would be answered with something else than was asked.
           redirect: 'manual',
         })
-        const answer: unknown = await response.json().catch(() => undefined)
-        if (response.ok && Object(answer)[expects] !== undefined) return answer as Answer
-        throw refusal(path, response, answer, clock.epochMs())
+        const { ok, status, headers } = response
+        // Whatever came, as an object: what is no JSON, or a mere value, has none of the fields.
+        const answer = Object(await response.json().catch(() => undefined))
+        if (ok && answer[expects] !== undefined) return answer
+        // Nothing of an answer that is not the API's is passed on: it may say anything.
+        const isProblem = !ok && typeof answer.code === 'string'
+        const problem = isProblem
+          ? answer
+          : { code: foreignCode(status), detail: `${status}, not of the API` }
+        throw problemError(path, problem, { status, retryAfterMs: retryAfterMs(headers, clock.epochMs()) })
       }
       try {
         // Not left to `fetch` and its signal: a heartbeat that hangs would lose its jobs.
-        const timeUp = sleep(clock, options.timeoutMs ?? timeoutMs, signal, attempt.signal)
+        const timeUp = sleep(clock, attemptMs, signal, attempt.signal)
         const answer = await Promise.race([exchange(), timeUp])
         if (answer === undefined) throw new EchoMQError('timeout', `${path}: no answer`)
         return answer

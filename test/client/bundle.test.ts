@@ -10,8 +10,8 @@ import { build } from 'esbuild'
 import { Miniflare } from 'miniflare'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 
-/** The budget: 6 KB, minified and gzipped. */
-const MAX_BYTES = 6 * 1024
+/** The budget: 6 KB, minified and gzipped, by the smaller of the two readings of a KB. */
+const MAX_BYTES = 6 * 1000
 
 let source = ''
 

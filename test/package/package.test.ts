@@ -22,7 +22,7 @@ const PACKING_TIMEOUT_MS = 120_000
 const COMPILING_TIMEOUT_MS = 120_000
 const STARTING_TIMEOUT_MS = 60_000
 const CLEAN = { code: 0, stdout: '', stderr: '' }
-const MAX_CLIENT_BYTES = 6 * 1024
+const MAX_CLIENT_BYTES = 6 * 1000
 
 const shared = sharedRedis()
 let installed: Installed
