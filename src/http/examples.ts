@@ -369,7 +369,13 @@ echomq_paused{queue="emails"} 0
       status: 200,
       response: {
         status: 'ready',
-        checks: { redis: 'ok', tokens: 'ok', wireVersion: 'ok', maintenance: { ageMs: 21_377 } },
+        checks: {
+          redis: 'ok',
+          tokens: 'ok',
+          settings: 'ok',
+          wireVersion: 'ok',
+          maintenance: { ageMs: 21_377 },
+        },
       },
     },
     unready: {
@@ -377,7 +383,13 @@ echomq_paused{queue="emails"} 0
       status: 503,
       response: {
         status: 'unready',
-        checks: { redis: 'failed', tokens: 'ok', wireVersion: 'unknown', maintenance: { ageMs: null } },
+        checks: {
+          redis: 'failed',
+          tokens: 'ok',
+          settings: 'ok',
+          wireVersion: 'unknown',
+          maintenance: { ageMs: null },
+        },
       },
     },
   },

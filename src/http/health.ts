@@ -1,4 +1,7 @@
-/** The open routes: whether the Worker lives, and whether it can serve. No secrets, no names. */
+/**
+ * The open routes: whether the Worker lives, and whether it can serve. The answer has no secrets and no names; the log
+ * has the names of variables, too.
+ */
 import * as z from 'zod'
 import type { EnvReading } from '../env.ts'
 import { GLOBAL_KEYS } from '../protocol/keys.ts'
@@ -6,16 +9,22 @@ import type { Database } from '../queue/database.ts'
 import { WireVersionError } from '../queue/fence.ts'
 import { integer, list, optionalText, text } from '../queue/replies.ts'
 import { run } from '../queue/scripts.ts'
+import { RefusedTokenError } from '../queue/upstash.ts'
 
 const CHECK = ['ok', 'failed'] as const
 
 export const readinessSchema = z.object({
   status: z.enum(['ready', 'unready']),
   checks: z.object({
-    redis: z.enum([...CHECK, 'misconfigured', 'evicting']).meta({
-      description: '`evicting`: it may remove jobs when memory is short, so its policy must be changed.',
+    redis: z.enum([...CHECK, 'misconfigured', 'unauthorized', 'evicting']).meta({
+      description:
+        '`unauthorized`: it refuses the token of the deployment. `evicting`: it may remove jobs when memory is short, so its policy must be changed.',
     }),
     tokens: z.enum(CHECK),
+    settings: z.enum(CHECK).meta({
+      description:
+        '`failed`: a variable of the deployment cannot be used. The log names it, and so does every other route.',
+    }),
     wireVersion: z.enum([...CHECK, 'unknown']),
     maintenance: z.object({
       ageMs: z.int().nullable().meta({
@@ -31,8 +40,10 @@ export type Readiness = z.infer<typeof readinessSchema>
 /** Whether a policy of Redis lets it remove rows when memory is short: every queue loses jobs under one. */
 const isEvicting = (info: string): boolean => /maxmemory_policy:(?!noeviction)/.test(info)
 
-/** Looks at everything that a request needs. Never throws. */
+/** Looks at everything that a request needs, and logs what is not as it should be. Never throws. */
 export async function readiness(env: EnvReading, database: Database | undefined): Promise<Readiness> {
+  const problems = env.ok ? [] : [...env.problems]
+  const settings: Check = env.ok ? 'ok' : 'failed'
   const tokens: Check = env.settings.tokens.length > 0 ? 'ok' : 'failed'
   let redis: Readiness['checks']['redis'] = database === undefined ? 'misconfigured' : 'failed'
   let wireVersion: Readiness['checks']['wireVersion'] = 'unknown'
@@ -50,15 +61,18 @@ export async function readiness(env: EnvReading, database: Database | undefined)
       if (markedAt !== undefined)
         ageMs = Math.max(0, Math.floor((seconds ?? 0) * 1000 + (micros ?? 0) / 1000 - Number(markedAt)))
       redis = info instanceof Uint8Array && isEvicting(text(info)) ? 'evicting' : 'ok'
+      if (redis === 'evicting') problems.push('Redis may remove jobs when memory is short')
       database.fence.judge(version)
       wireVersion = 'ok'
     } catch (error) {
       if (error instanceof WireVersionError) wireVersion = 'failed'
+      if (error instanceof RefusedTokenError) redis = 'unauthorized'
+      problems.push(error instanceof Error ? error.message : String(error))
     }
   }
-  const isReady = env.ok && redis === 'ok' && wireVersion === 'ok'
+  if (problems.length > 0) console.error(`not ready: ${problems.join('; ')}`)
   return {
-    status: isReady ? 'ready' : 'unready',
-    checks: { redis, tokens, wireVersion, maintenance: { ageMs } },
+    status: problems.length === 0 ? 'ready' : 'unready',
+    checks: { redis, tokens, settings, wireVersion, maintenance: { ageMs } },
   }
 }

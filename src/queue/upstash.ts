@@ -21,6 +21,9 @@ export type UpstashOptions = {
   readonly timeoutMs: number
 }
 
+/** Redis is there, and does not know the token that it was sent. Mended by whoever runs the deployment, not by a caller. */
+export class RefusedTokenError extends UpstreamError {}
+
 class Sender extends Redis {
   pipeline_(commands: readonly Command[]): Promise<unknown> {
     return this.client.request({
@@ -83,6 +86,8 @@ export function createUpstashPort({ url, token, timeoutMs }: UpstashOptions): Re
       } catch (cause) {
         // The client's text holds the whole command: only what kind of failure it was goes on.
         const { name, message } = cause instanceof Error ? cause : { name: '', message: '' }
+        if (/^(WRONGPASS|NOAUTH|Unauthorized)\b/.test(message))
+          throw new RefusedTokenError('Redis refused the token of this deployment')
         const timedOut = name === 'TimeoutError'
         throw new UpstreamError(
           timedOut ? `Redis did not answer within ${timeoutMs} ms` : 'Redis did not answer',

@@ -31,6 +31,10 @@ describe('/healthz', () => {
 })
 
 describe('/readyz', () => {
+  const BAD_VARIABLES = [
+    ...[{ EMQ_MAX_PAYLOAD_BYTES: 'abc' }, { EMQ_REDIS_TIMEOUT_MS: '0' }, { EMQ_MAX_BODY_BYTES: '-1' }],
+    ...[{ EMQ_QUEUES: 'a}b' }, { EMQ_ALLOWED_ORIGINS: 'example.com' }, { EMQ_WIRE_CLAIM: 'x' }],
+  ] as Record<string, string>[]
   const checks = async (env: Record<string, string> = {}) => {
     const answer = await open(apiOn(shared, env), '/readyz')
     expect(answer.headers.get('Content-Type')).toBe('application/json')
@@ -43,7 +47,7 @@ describe('/readyz', () => {
   })
 
   test('is ready in one subrequest, and tells how long ago maintenance ran', async () => {
-    const ready = { redis: 'ok', tokens: 'ok', wireVersion: 'ok' }
+    const ready = { redis: 'ok', tokens: 'ok', settings: 'ok', wireVersion: 'ok' }
     await shared.bridge.reset()
     expect(await checks()).toEqual([
       200,
@@ -67,10 +71,14 @@ describe('/readyz', () => {
       503,
       { checks: { redis: 'misconfigured' } },
     ])
-    expect(await checks({ EMQ_QUEUES: 'a}b' })).toMatchObject([503, { status: 'unready' }])
+    for (const env of BAD_VARIABLES)
+      expect(await checks(env)).toMatchObject([
+        503,
+        { status: 'unready', checks: { redis: 'ok', tokens: 'ok', settings: 'failed', wireVersion: 'ok' } },
+      ])
     expect(await checks({ UPSTASH_REDIS_REST_TOKEN: 'wrong' })).toMatchObject([
       503,
-      { checks: { redis: 'failed' } },
+      { checks: { redis: 'unauthorized', settings: 'ok' } },
     ])
     await raw.run('SET', GLOBAL_KEYS.version, 'echomq:9.0.0')
     expect(await checks()).toMatchObject([503, { checks: { redis: 'ok', wireVersion: 'failed' } }])
@@ -105,6 +113,24 @@ describe('/readyz', () => {
       expect(Date.now() - startedAt).toBeLessThan(900)
       await shared.bridge.reset()
     }
+  })
+
+  test.each([
+    [{ EMQ_MAX_PAYLOAD_BYTES: 'abc' }, 'EMQ_MAX_PAYLOAD_BYTES must be an integer from 1 to '],
+    [{ UPSTASH_REDIS_REST_TOKEN: 'wrong' }, 'Redis refused the token of this deployment'],
+    [{ UPSTASH_REDIS_REST_URL: 'http://127.0.0.1:9' }, 'Redis did not answer'],
+    [
+      { EMQ_WIRE_ACCEPT: 'echomq:9.' },
+      'the database bears a wire version that this deployment does not accept',
+    ],
+  ])('tells the log what is wrong, and no secret: %j', async (env, reason) => {
+    const log = vi.spyOn(console, 'error').mockImplementation(() => {})
+    await raw.run('SET', GLOBAL_KEYS.version, 'echomq:3.1.0')
+    expect((await checks(env as Record<string, string>))[0]).toBe(503)
+    const lines = log.mock.calls.map((values) => values.join(' '))
+    log.mockRestore()
+    expect(lines).toEqual([expect.stringContaining(`not ready: ${reason}`)])
+    expect(lines.join()).not.toMatch(/wrong|abc|127\.0\.0\.1/)
   })
 
   test('names no secret, no URL, no queue and no token', async () => {

@@ -13,7 +13,7 @@ import { createDatabase, type Queue } from '../../src/queue/database.ts'
 import { RedisError, type RedisPort, UpstreamError } from '../../src/queue/redis.ts'
 import { integer, list, text } from '../../src/queue/replies.ts'
 import { call, run } from '../../src/queue/scripts.ts'
-import { createUpstashPort } from '../../src/queue/upstash.ts'
+import { createUpstashPort, RefusedTokenError } from '../../src/queue/upstash.ts'
 import { freshQueue } from '../support/api.ts'
 import { census } from '../support/census.ts'
 import { REST_TOKEN, sharedRedis } from '../support/redis.ts'
@@ -216,7 +216,9 @@ describe('an answer that is none', () => {
 
   test('is a wrong token, of which Redis hears nothing', async () => {
     const stranger = createUpstashPort({ url: shared.bridge.url, token: 'wrong', timeoutMs: 5_000 })
-    await failure(stranger.send([['SET', 'by-a-stranger', SECRET]]))
+    const error = await failure(stranger.send([['SET', 'by-a-stranger', SECRET]]))
+    expect(error).toBeInstanceOf(RefusedTokenError)
+    expect(error.message).toBe('Redis refused the token of this deployment')
     expect(await port.send([['EXISTS', 'by-a-stranger']])).toEqual([0])
   })
 
