@@ -2,18 +2,19 @@
  * Working a queue until it is empty or the time is over: for cron, Lambda, Workers, whatever is started for a while.
  */
 import type { Clock } from './clock.ts'
+import { EchoMQError } from './errors.ts'
 import type { ConsumeOptions, StartLoop } from './loop.ts'
 
 export type DrainOptions = Omit<ConsumeOptions, 'waitMs'> & {
-  /** How long all of it may take, in milliseconds; default 25,000. */
+  /** How long all of it may take from the call on, in milliseconds; default 25,000. At 0 or less nothing is begun. */
   readonly deadlineMs?: number | undefined
 }
 
-/** What came of it, in jobs. */
+/** What came of it, in jobs: together all that were claimed. */
 export type Drained = {
   /** Completed. */
   readonly done: number
-  /** To be tried again, dead, or with a lease that was lost. */
+  /** To be tried again, dead, with a lease that was lost, or with an end that could not be reported in time. */
   readonly failed: number
   /** Given back, because there was no time for them. */
   readonly released: number
@@ -22,25 +23,28 @@ export type Drained = {
 /**
  * Runs a loop that ends by itself, and ends it in time.
  *
- * @throws {EchoMQError} when the last claim failed and nothing had been done before.
+ * @throws {EchoMQError} `invalid` for a deadline that is no number; what the last claim failed with, when none took
+ * anything.
  */
 export const drainLoop = async <Payload>(
   startLoop: StartLoop<Payload>,
   clock: Clock,
   deadlineMs: number,
 ): Promise<Drained> => {
+  // NaN is not even itself.
+  if (deadlineMs !== Number(deadlineMs)) throw new EchoMQError('invalid', 'deadlineMs must be a number')
   let done = 0
-  let failed = 0
-  const loop = startLoop((name, event) => {
+  if (deadlineMs <= 0) return { done, failed: 0, released: 0 }
+  const endAt = clock.now() + deadlineMs
+  const loop = startLoop((name) => {
     if (name === 'completed') done++
-    // Whatever else is told of a job is no success. What is told of the loop is not counted.
-    else if ('job' in event && event.job) failed++
   })
   // The last part is for what still runs, and for giving back the rest.
-  const spareMs = Math.min(2000, deadlineMs / 5)
-  const cancel = clock.after(deadlineMs - spareMs, () => loop.stop(spareMs))
-  const { failure, released } = await loop.ended
+  const cancel = clock.after(deadlineMs - Math.min(2000, deadlineMs / 5), () =>
+    loop.stop(endAt - clock.now()),
+  )
+  const { failure, taken, released } = await loop.ended
   cancel()
-  if (failure && done + failed === 0) throw failure
-  return { done, failed, released }
+  if (failure && taken === 0) throw failure
+  return { done, failed: taken - done - released, released }
 }

@@ -69,8 +69,12 @@ export type Loop = {
   stop(timeoutMs: number): void
   /** Aborted as soon as it claims nothing more. */
   readonly stopping: AbortSignal
-  /** When it has ended: how many jobs it gave back, and why its last claim failed, if it did. */
-  readonly ended: Promise<{ readonly released: number; readonly failure: EchoMQError | undefined }>
+  /** When it has ended: how many jobs it took and gave back, and why its last claim failed, if it did. */
+  readonly ended: Promise<{
+    readonly taken: number
+    readonly released: number
+    readonly failure: EchoMQError | undefined
+  }>
 }
 
 type Held<Payload> = Hold & {
@@ -118,6 +122,8 @@ export const createLooper =
     let claim: ClaimBody | undefined
     let failure: EchoMQError | undefined
     let knownLeaseMs = options.leaseMs ?? 0
+    let taken = 0
+    /** Given back, as far as it is known: whoever has no time for the answer counts on it. */
     let released = 0
     let releases: Promise<unknown> | undefined
     let wake = (): void => {}
@@ -211,15 +217,16 @@ export const createLooper =
     }
 
     const take = ({ jobs, sentAt }: Claimed): void => {
-      const taken = jobs.map((job) => ({
+      const holds = jobs.map((job) => ({
         job: job as Job<Payload>,
         ...leaseFrom(sentAt, job.leaseMs),
         abort: new AbortController(),
       }))
       // The answer to a repeated claim tells what is left of its leases, so the longest counts.
       knownLeaseMs = options.leaseMs ?? Math.max(knownLeaseMs, ...jobs.map(({ leaseMs }) => leaseMs))
-      waiting.push(...taken)
-      heartbeat.hold(taken)
+      taken += holds.length
+      waiting.push(...holds)
+      heartbeat.hold(holds)
       fill()
     }
 
@@ -264,11 +271,18 @@ export const createLooper =
     }
 
     const release = async (jobs: readonly Job[]): Promise<void> => {
-      if (jobs.length === 0) return
-      const items = jobs.map(({ id, token }) => ({ action: 'release', id, token }) as const)
-      const errors = await transport.repeat(() => moves.settle(items), over.signal)
-      // Released already: by an attempt whose answer was lost.
-      released += errors.filter((error) => !error || error.reason === 'released').length
+      let kept = jobs.length
+      if (kept === 0) return
+      released += kept
+      try {
+        const items = jobs.map(({ id, token }) => ({ action: 'release', id, token }) as const)
+        const errors = await transport.repeat(() => moves.settle(items), over.signal)
+        // Released already: by an attempt whose answer was lost.
+        kept = errors.filter((error) => error && error.reason !== 'released').length
+      } catch (error) {
+        trouble(error as EchoMQError)
+      }
+      released -= kept
     }
 
     /** Gives up jobs that are still ours. What is being reported is left to its report. */
@@ -278,17 +292,17 @@ export const createLooper =
         heartbeat.letGo(held)
         held.abort.abort()
       }
-      releases = Promise.all([releases, release(ours.map(({ job }) => job)).catch(trouble)])
+      releases = Promise.all([releases, release(ours.map(({ job }) => job))])
     }
 
     const handBack = async (): Promise<void> => {
       giveBack(waiting)
       // A claim that was hung up on may have taken jobs: under its name they are handed out again.
       if (claim)
-        await moves
-          .claim(claim)
-          .then(({ jobs }) => release(jobs))
-          .catch(trouble)
+        await moves.claim(claim).then(({ jobs }) => {
+          taken += jobs.length
+          return release(jobs)
+        }, trouble)
       while (running.size > 0) await change()
       await releases
     }
@@ -299,7 +313,7 @@ export const createLooper =
       over.abort()
       for (const { abort } of running) abort.abort()
       heartbeat.close()
-      return { released, failure }
+      return { taken, released, failure }
     }
 
     return {

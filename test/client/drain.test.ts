@@ -117,13 +117,71 @@ describe('out of time', () => {
     expect(outcome.result).toEqual({ done: 8, failed: 0, released: 0 })
   })
 
-  test.each([0, -5])('a deadline of %i ms ends at once and keeps no job', async (deadlineMs) => {
-    const [id = ''] = api.put(1)
-    const { outcome } = drain(createWork().handler, { deadlineMs })
-    await clock.advance(0)
-    expect(outcome.at).toBe(0)
+  test.each([0, -5, -0.5, Number.NEGATIVE_INFINITY])(
+    'before it began (%d ms) it asks for nothing',
+    async (deadlineMs) => {
+      api.put(1)
+      const { outcome } = drain(vi.fn(), { deadlineMs })
+      await clock.settle()
+      expect(outcome).toEqual({ at: 0, result: { done: 0, failed: 0, released: 0 } })
+      expect(api.calls).toEqual([])
+    },
+  )
+
+  test.each([Number.NaN, '5000', null])('%j is no deadline', async (deadlineMs) => {
+    const { outcome } = drain(vi.fn(), { deadlineMs: deadlineMs as number })
     await clock.settle()
-    expect(api.jobs.get(id)?.state).toBe('pending')
+    expect(outcome.error).toMatchObject({ code: 'invalid', message: 'deadlineMs must be a number' })
+    expect(api.calls).toEqual([])
+  })
+
+  test.each([30, 100, 200])(
+    'within %i ms what was begun is given back, and counted, answered or not',
+    async (deadlineMs) => {
+      const ids = api.put(1, 2)
+      api.fail('/settle', { slowMs: 5_000 })
+      const work = createWork()
+      const { outcome } = drain(work.handler, { deadlineMs, concurrency: 2 })
+      await clock.advance(deadlineMs)
+      expect(outcome).toEqual({ at: deadlineMs, result: { done: 0, failed: 0, released: 2 } })
+      expect(work.started).toEqual(ids)
+      expect(ids.map((id) => api.jobs.get(id)?.state)).toEqual(['pending', 'pending'])
+    },
+  )
+
+  test('what could not be given back is not counted as if it were', async () => {
+    const [first = '', second = '', third = ''] = api.put(1, 2, 3)
+    const { outcome } = drain(createWork().handler, { deadlineMs: 10_000, concurrency: 3, leaseMs: 60_000 })
+    await clock.settle()
+    api.steal(second)
+    await clock.advance(10_000)
+    expect(outcome.result).toEqual({ done: 0, failed: 1, released: 2 })
+    expect([first, third].map((id) => api.jobs.get(id)?.state)).toEqual(['pending', 'pending'])
+  })
+
+  test('nothing is counted as given back when nobody took it back', async () => {
+    api.put(1)
+    api.failAlways('/settle', { status: 400, body: { code: 'invalid' } })
+    const { outcome } = drain(createWork().handler, { deadlineMs: 10_000, leaseMs: 60_000 })
+    await clock.advance(10_000)
+    expect(outcome.result).toEqual({ done: 0, failed: 1, released: 0 })
+  })
+
+  test('a job whose end was not heard of by then is none that is done', async () => {
+    api.put(1)
+    api.failAlways('/complete', 'silent')
+    const { outcome } = drain(vi.fn(), { deadlineMs: 5_000 })
+    await clock.advance(5_000)
+    expect(outcome).toEqual({ at: 5_000, result: { done: 0, failed: 1, released: 0 } })
+  })
+
+  test('a machine that was busy when it should have stopped ends in time all the same', async () => {
+    api.put(1)
+    const { outcome } = drain(createWork().handler, { deadlineMs: 10_000 })
+    await clock.advance(7_000)
+    clock.freeze(2_500)
+    await clock.advance(5_000)
+    expect(outcome).toEqual({ at: 10_000, result: { done: 0, failed: 0, released: 1 } })
   })
 })
 
