@@ -21,15 +21,20 @@ export type Front = {
  * Listens on 127.0.0.1.
  *
  * @param port Where callers come; 0: any free one.
- * @param behind The port that they are passed on to.
+ * @param behind The port that each is passed on to: workerd has another one after a crash.
  * @throws {Error} when the port is busy.
  */
-export async function startFront(port: number, behind: number): Promise<Front> {
+export async function startFront(port: number, behind: () => Promise<number>): Promise<Front> {
   const callers = new Set<Socket>()
   const server = createServer({ noDelay: true }, (caller) => {
     callers.add(caller)
     caller.once('close', () => callers.delete(caller))
-    passOn(caller, behind)
+    // What went wrong shows as the close that follows.
+    caller.on('error', () => {})
+    behind().then(
+      (target) => passOn(caller, target),
+      () => caller.resetAndDestroy(),
+    )
   })
   server.listen({ port, host: LOCALHOST, exclusive: true })
   await once(server, 'listening')
@@ -43,9 +48,9 @@ export async function startFront(port: number, behind: number): Promise<Front> {
 }
 
 function passOn(caller: Socket, behind: number): void {
+  // It may have gone while we asked.
+  if (caller.destroyed) return
   const worker = connect({ port: behind, host: LOCALHOST, noDelay: true })
-  // What went wrong shows as the close that follows.
-  caller.on('error', () => {})
   worker.on('error', () => {})
 
   caller.pipe(worker, { end: false })

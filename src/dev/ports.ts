@@ -6,6 +6,10 @@ import { createServer } from 'node:net'
 
 export const LOCALHOST = '127.0.0.1'
 
+/** Where the HTTP API and the bridge are when nobody asks for another place and nobody else is there. */
+export const DEFAULT_PORT = 8787
+export const DEFAULT_REST_PORT = 8079
+
 /** Says whether nobody listens on the port now. Another process can still take it a moment later. */
 export async function isPortFree(port: number): Promise<boolean> {
   return (await tryListen(port)) !== undefined

@@ -47,6 +47,8 @@ export type RedisServerOptions = {
 export type RedisServer = {
   readonly url: string
   readonly port: number
+  /** Resolves when it has ended, whether it was stopped or not. */
+  readonly ended: Promise<void>
   /** Ends Redis and waits for it. May be called more than once. */
   stop(): Promise<void>
 }
@@ -104,7 +106,7 @@ async function launch(binary: string, port: number, data: string | undefined): P
     await stop()
     throw error
   }
-  return { url: `redis://${LOCALHOST}:${port}`, port, stop }
+  return { url: `redis://${LOCALHOST}:${port}`, port, ended, stop }
 }
 
 /** Resolves when Redis answers; rejects when it ends before, or does not answer in time. */

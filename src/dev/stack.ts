@@ -3,11 +3,15 @@
  * cron. All of it listens on 127.0.0.1 only and ends with this process.
  */
 
+import { parseEnv } from '../env.ts'
+import type { Readiness } from '../http/health.ts'
 import { type Bridge, createBridge, type TestBridge } from './bridge/bridge.ts'
+import { contradictionIn } from './contradictions.ts'
 import { startCron } from './cron.ts'
+import { makeFolder } from './data-folder.ts'
 import { DEV_TOKENS, type DevTokens, devTokensSecret } from './dev-tokens.ts'
-import { choosePort } from './ports.ts'
-import { startRedis } from './redis-server.ts'
+import { choosePort, DEFAULT_PORT, DEFAULT_REST_PORT } from './ports.ts'
+import { type RedisServer, startRedis } from './redis-server.ts'
 import { startWorker } from './worker.ts'
 import { type BuiltWorker, buildWorker } from './wrangler.ts'
 
@@ -47,6 +51,10 @@ export type Stack = {
   readonly tokens: DevTokens
   /** Null under `restUrl`. */
   readonly bridge: Bridge | null
+  /** What keeps it from serving although it runs, such as a variable that cannot be used: a sentence each. */
+  readonly warnings: readonly string[]
+  /** Resolves when it has ended: with what has broken, or with nothing after `stop`. */
+  readonly ended: Promise<string | undefined>
   /** Fires the scheduled handler now and waits for it; rejects when it fails. */
   runCron(): Promise<void>
   /** Ends everything that was started. May be called more than once. */
@@ -55,8 +63,6 @@ export type Stack = {
 
 export type TestStack = Stack & { readonly redisUrl: string; readonly bridge: TestBridge }
 
-const DEFAULT_PORT = 8787
-const DEFAULT_REST_PORT = 8079
 const DEV_REST_TOKEN = 'dev-rest-token'
 const FIRST_ANSWER_TIMEOUT_MS = 30_000
 const CRON = '* * * * *'
@@ -64,8 +70,9 @@ const CRON = '* * * * *'
 /**
  * Starts the stack and waits until the Worker answers.
  *
- * @throws {Error} in one clear sentence, when a port that was asked for is busy, Redis cannot be had or reached, or
- * the Worker does not build or start. Nothing is left running then.
+ * @throws {Error} in one clear sentence, when a port that was asked for is busy, Redis cannot be had or reached, the
+ * database of a REST URL does not answer or refuses the token, or the Worker does not build or start. Nothing is left
+ * running then.
  *
  * @example
  *   const stack = await startStack({ port: 0, restPort: 0 })
@@ -77,28 +84,32 @@ export function startStack(
 ): Promise<TestStack>
 export function startStack(options?: StackOptions): Promise<Stack>
 export async function startStack(options: StackOptions = {}): Promise<Stack> {
-  refuseContradictions(options)
+  const contradiction = contradictionIn(options)
+  if (contradiction !== undefined) throw new Error(contradiction)
   await using parts = new AsyncDisposableStack()
+  const ended = Promise.withResolvers<string | undefined>()
+  const watch = (part: { readonly ended: Promise<void> }, name: string): void =>
+    void part.ended.then(() => ended.resolve(`${name} has ended unexpectedly.`))
 
   const port = await choosePort(options.port, DEFAULT_PORT)
+  const data = options.data && (await makeFolder(options.data))
   // The longest part of a start; the rest happens in the meantime.
   const building = Promise.resolve(options.worker ?? buildWorker(options.wranglerConfig))
   building.catch(() => {})
-  const database = await openDatabase(options, parts)
+  const database = await openDatabase({ ...options, data }, parts, (redis) => watch(redis, 'Redis'))
 
-  const worker = await startWorker({
-    built: await building,
-    port,
-    quiet: options.quiet ?? false,
-    bindings: {
-      EMQ_TOKENS: devTokensSecret(),
-      ...emqVariables(options.env ?? {}),
-      UPSTASH_REDIS_REST_URL: database.restUrl,
-      UPSTASH_REDIS_REST_TOKEN: database.restToken,
-    },
-  })
+  const built = await building
+  const bindings = {
+    EMQ_TOKENS: devTokensSecret(),
+    ...emqVariables(options.env ?? {}),
+    UPSTASH_REDIS_REST_URL: database.restUrl,
+    UPSTASH_REDIS_REST_TOKEN: database.restToken,
+  }
+  const worker = await startWorker({ built, port, quiet: options.quiet ?? false, bindings })
   parts.defer(worker.stop)
-  await untilAnswering(worker.url)
+  watch(worker, 'The Worker')
+  const checks = await firstAnswer(worker.url)
+  if (options.restUrl !== undefined) refuseDeafDatabase(options.restUrl, checks)
 
   if (options.cron ?? true) {
     const cron = startCron(() => worker.runScheduled(CRON))
@@ -112,31 +123,58 @@ export async function startStack(options: StackOptions = {}): Promise<Stack> {
     ...database,
     url: worker.url,
     tokens: DEV_TOKENS,
+    warnings: warningsOf({ ...built.vars, ...bindings }, checks),
+    ended: ended.promise,
     async runCron() {
       const outcome = await worker.runScheduled(CRON)
       if (outcome !== 'ok') throw new Error(`The scheduled handler ended with: ${outcome}.`)
     },
     stop() {
+      ended.resolve(undefined)
       stopping ??= running.disposeAsync()
       return stopping
     },
   }
 }
 
-/** One request: the first one of a Worker also loads its code. */
-async function untilAnswering(url: string): Promise<void> {
-  const response = await fetch(`${url}/healthz`, { signal: AbortSignal.timeout(FIRST_ANSWER_TIMEOUT_MS) })
-  await response.body?.cancel()
+/** What the Worker says of itself. The first request of a Worker also loads its code. */
+async function firstAnswer(url: string): Promise<Readiness['checks']> {
+  const response = await fetch(`${url}/readyz`, { signal: AbortSignal.timeout(FIRST_ANSWER_TIMEOUT_MS) })
+  const { checks } = (await response.json()) as Readiness
+  return checks
+}
+
+function refuseDeafDatabase(url: string, { redis }: Readiness['checks']): void {
+  if (redis === 'unauthorized') throw new Error(`The database at ${url} refuses the REST token.`)
+  if (redis === 'failed') throw new Error(`Nothing at ${url} answers as an Upstash database does.`)
+}
+
+function warningsOf(bindings: Readonly<Record<string, unknown>>, checks: Readiness['checks']): string[] {
+  const reading = parseEnv(bindings)
+  const problems = reading.ok ? [] : [...reading.problems]
+  if (checks.wireVersion === 'failed')
+    problems.push('the database bears a wire version that EMQ_WIRE_ACCEPT does not accept')
+  const refusals = problems.map((problem) => `The Worker refuses every request: ${problem}.`)
+  return checks.redis === 'evicting'
+    ? [
+        ...refusals,
+        'This Redis may remove jobs when memory is short: its maxmemory-policy is not noeviction.',
+      ]
+    : refusals
 }
 
 type Database = Pick<Stack, 'restUrl' | 'restToken' | 'redisUrl' | 'bridge'>
 
-async function openDatabase(options: StackOptions, parts: AsyncDisposableStack): Promise<Database> {
+async function openDatabase(
+  options: StackOptions,
+  parts: AsyncDisposableStack,
+  watch: (redis: RedisServer) => void,
+): Promise<Database> {
   const { restUrl, restToken = DEV_REST_TOKEN } = options
   if (restUrl !== undefined) return { restUrl, restToken, redisUrl: null, bridge: null }
 
   const restPort = await choosePort(options.restPort, DEFAULT_REST_PORT)
-  const redisUrl = options.redisUrl ?? (await startOwnRedis(options.data, parts))
+  const redisUrl = options.redisUrl ?? (await startOwnRedis(options.data, parts, watch))
   const bridge = await createBridge({
     redisUrl,
     token: restToken,
@@ -147,22 +185,15 @@ async function openDatabase(options: StackOptions, parts: AsyncDisposableStack):
   return { restUrl: bridge.url, restToken, redisUrl, bridge }
 }
 
-async function startOwnRedis(data: string | undefined, parts: AsyncDisposableStack): Promise<string> {
+async function startOwnRedis(
+  data: string | undefined,
+  parts: AsyncDisposableStack,
+  watch: (redis: RedisServer) => void,
+): Promise<string> {
   const redis = await startRedis(data === undefined ? {} : { data })
   parts.defer(redis.stop)
+  watch(redis)
   return redis.url
-}
-
-function refuseContradictions({ restUrl, restToken, restPort, redisUrl, data }: StackOptions): void {
-  if (restUrl !== undefined) {
-    if (restToken === undefined) throw new Error('A REST URL needs its token.')
-    if (redisUrl !== undefined) throw new Error('Either a REST URL or a Redis URL can be used, not both.')
-    if (restPort !== undefined)
-      throw new Error('With a REST URL there is no bridge, so it has no port either.')
-  }
-  if (data !== undefined && (restUrl ?? redisUrl) !== undefined) {
-    throw new Error('A data folder is for the embedded Redis only.')
-  }
 }
 
 /** A variable that is set but empty reaches the Worker as empty. */

@@ -31,13 +31,15 @@ let front: Front | undefined
 
 async function handle(request: HostRequest): Promise<HostReply> {
   if (request.kind === 'start') {
-    miniflare = new Miniflare({
+    const started = new Miniflare({
       ...request.options,
       host: LOCALHOST,
       port: 0,
       log: new Log(LogLevel.WARN),
     })
-    front = await startFront(request.port, Number((await miniflare.ready).port))
+    miniflare = started
+    await started.ready
+    front = await startFront(request.port, async () => Number((await started.ready).port))
     return { kind: 'started', url: front.url }
   }
   if (miniflare === undefined) throw new Error('The Worker was not started.')

@@ -15,17 +15,22 @@ export type WorkerOptions = {
   readonly port: number
   /** Secrets and variables; they win over those of wrangler.toml. */
   readonly bindings: Readonly<Record<string, string>>
-  /** Keeps back what the Worker logs, but not its errors. */
+  /** Keeps back what the Worker logs. */
   readonly quiet: boolean
 }
 
 export type RunningWorker = {
   readonly url: string
+  /** Resolves when it has ended, whether it was stopped or not. */
+  readonly ended: Promise<void>
   /** Fires the scheduled handler and says how it ended: `ok`, or what the runtime calls it otherwise. */
   runScheduled(cron: string): Promise<string>
   /** May be called more than once. */
   stop(): Promise<void>
 }
+
+/** How much of what is kept back is shown when the Worker does not start. */
+const SHOWN_CHARACTERS = 2_000
 
 /** Beside this file, and built like this file where it is. */
 const HOST = fileURLToPath(new URL(`worker-host${extname(import.meta.url)}`, import.meta.url))
@@ -39,12 +44,16 @@ export async function startWorker({ built, port, bindings, quiet }: WorkerOption
   // The Worker's logs go to our stderr: our stdout is for machines to read. In a session of its own it hears no
   // Ctrl-C, so that we can end things in order.
   const child = fork(HOST, [], {
-    stdio: ['ignore', quiet ? 'ignore' : process.stderr, process.stderr, 'ipc'],
+    stdio: ['ignore', quiet ? 'ignore' : process.stderr, quiet ? 'pipe' : process.stderr, 'ipc'],
     serialization: 'advanced',
     execArgv: [],
     detached: true,
   })
   const exited = once(child, 'exit')
+  let keptBack = ''
+  child.stderr?.on('data', (chunk: Buffer) => {
+    keptBack = (keptBack + chunk.toString()).slice(-SHOWN_CHARACTERS)
+  })
 
   /** One request after the other: replies carry no number. */
   let previous: Promise<unknown> = Promise.resolve()
@@ -90,11 +99,13 @@ export async function startWorker({ built, port, bindings, quiet }: WorkerOption
   })
   if (started.kind !== 'started') {
     await stop()
-    throw new Error(`The Worker does not start. ${started.kind === 'failed' ? started.message : ''}`)
+    const reason = started.kind === 'failed' ? started.message : ''
+    throw new Error(`The Worker does not start. ${reason}\n${keptBack}`.trim())
   }
 
   return {
     url: started.url,
+    ended: exited.then(() => {}),
     async runScheduled(cron) {
       const reply = await ask({ kind: 'scheduled', cron })
       if (reply.kind === 'failed') throw new Error(reply.message)

@@ -12,7 +12,7 @@ const FIVE_MIB = Buffer.alloc(5 * 1024 * 1024, 'echomq')
 async function frontOf(server: Server): Promise<number> {
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
-  const front = await startFront(0, (server.address() as AddressInfo).port)
+  const front = await startFront(0, async () => (server.address() as AddressInfo).port)
   onTestFinished(() => {
     front.close()
     server.close()
@@ -112,11 +112,26 @@ test('an orderly end comes through after the last byte, a reset as a reset', asy
 
 test('nobody behind it is a reset, and a busy port an error', async () => {
   const { port } = await closedPort()
-  const front = await startFront(0, port)
-  onTestFinished(() => front.close())
-  await expect(fetch(front.url)).rejects.toThrow()
+  for (const behind of [async () => port, () => Promise.reject(new Error('it does not start again'))]) {
+    const front = await startFront(0, behind)
+    onTestFinished(() => front.close())
+    await expect(fetch(front.url)).rejects.toThrow()
 
-  await expect(startFront(Number(new URL(front.url).port), port)).rejects.toThrow('EADDRINUSE')
+    await expect(startFront(Number(new URL(front.url).port), behind)).rejects.toThrow('EADDRINUSE')
+  }
+})
+
+test('what is behind it may move', async () => {
+  const ports = await Promise.all(
+    ['one', 'two'].map((name) => frontOfHttp((_, response) => response.end(name))),
+  )
+  const front = await startFront(0, async () => ports.shift() ?? 0)
+  onTestFinished(() => front.close())
+
+  for (const name of ['one', 'two']) {
+    const response = await fetch(front.url, { headers: { connection: 'close' } })
+    expect(await response.text()).toBe(name)
+  }
 })
 
 async function closedPort(): Promise<AddressInfo> {

@@ -4,9 +4,12 @@
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { createServer } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { isPortFree } from '../../src/dev/ports.ts'
+import { DEFAULT_PORT, DEFAULT_REST_PORT, isPortFree } from '../../src/dev/ports.ts'
+import { startRedis } from '../../src/dev/redis-server.ts'
+import { createRespPort } from '../../src/dev/resp-port.ts'
 
 const PROJECT = fileURLToPath(new URL('../..', import.meta.url))
 const START_TIMEOUT_MS = 60_000
@@ -67,13 +70,18 @@ describe('dev', { timeout: START_TIMEOUT_MS }, () => {
     expect(dev.stdout().trim().split('\n')).toHaveLength(1)
   })
 
-  test('--quiet prints the ready line alone, and nothing survives SIGKILL', async () => {
-    const dev = main('dev', '--quiet', '--port', '0', '--rest-port', '0')
+  test('--quiet prints the ready line alone, whatever the Worker logs, and nothing survives SIGKILL', async () => {
+    const redis = await startRedis()
+    onTestFinished(() => redis.stop())
+    const dev = main('dev', '--quiet', '--port', '0', '--rest-port', '0', '--redis-url', redis.url)
     await expect
       .poll(dev.stdout, { timeout: START_TIMEOUT_MS })
       .toMatch(/^ready http:\/\/127\.0\.0\.1:\d+\n$/)
-    expect(dev.stderr()).toBe('')
-    const [port = 0] = ports(dev.stdout().trim().slice('ready '.length))
+    const url = dev.stdout().trim().slice('ready '.length)
+    const [port = 0] = ports(url)
+    await redis.stop()
+    // The Worker logs it.
+    expect((await fetch(`${url}/readyz`)).status).toBe(503)
 
     dev.child.kill('SIGKILL')
 
@@ -82,8 +90,42 @@ describe('dev', { timeout: START_TIMEOUT_MS }, () => {
     await dev.exit
     await expect.poll(() => isPortFree(port), { timeout: 10_000 }).toBe(true)
     expect(performance.now() - begin).toBeLessThan(10_000)
+    expect(dev.stderr()).toBe('')
+  })
+
+  test('says what is not as usual, keeps secrets to itself, and ends with 1 when its Redis does', async () => {
+    for (const port of [DEFAULT_PORT, DEFAULT_REST_PORT]) await occupy(port)
+    const env = { EMQ_TOKENS: '[]', EMQ_MAX_BODY_BYTES: 'abc' }
+    const dev = run(process.execPath, ['src/dev/main.ts', 'dev', '--json', '--rest-token', 'a-secret'], env)
+    await expect.poll(dev.stdout, { timeout: START_TIMEOUT_MS }).toContain('\n')
+
+    const ready = JSON.parse(dev.stdout())
+    const refusing = 'warning: The Worker refuses every request: '
+    expect(dev.stderr()).toContain(`${refusing}EMQ_TOKENS lists no token.\n`)
+    expect(dev.stderr()).toContain(`${refusing}EMQ_MAX_BODY_BYTES must be an integer`)
+    expect(dev.stderr()).toContain(
+      `\nPort 8787 is busy: taking ${ready.url} instead. Port 8079 is busy: taking ${ready.restUrl} instead.\n`,
+    )
+    expect(dev.stderr()).not.toMatch(/curl|dev-producer|a-secret/)
+    expect(ready.restToken).toBe('a-secret')
+
+    const redis = await createRespPort(ready.redisUrl)
+    await redis.send([['SHUTDOWN', 'NOSAVE']]).catch(() => {})
+    redis.close()
+
+    expect((await dev.exit)[0]).toBe(1)
+    expect(dev.stderr()).toContain('error: Redis has ended unexpectedly.\n')
+    expect(await areFree(ports(ready.url, ready.restUrl))).toEqual([true, true])
   })
 })
+
+/** Somebody listens there, whoever it is. */
+async function occupy(port: number): Promise<void> {
+  const server = createServer().on('error', () => {})
+  onTestFinished(() => void server.close())
+  server.listen(port, '127.0.0.1')
+  await expect.poll(() => isPortFree(port)).toBe(false)
+}
 
 test('a command that is not understood exits with 2', async () => {
   const { code, stdout, stderr } = await finished(main('dev', '--bogus'))

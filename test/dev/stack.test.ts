@@ -9,7 +9,7 @@ import { playStory } from '../../src/dev/demo.ts'
 import { isPortFree } from '../../src/dev/ports.ts'
 import { startRedis } from '../../src/dev/redis-server.ts'
 import { createRespPort } from '../../src/dev/resp-port.ts'
-import { type Stack, startStack, type TestStack } from '../../src/dev/stack.ts'
+import { type Stack, type StackOptions, startStack, type TestStack } from '../../src/dev/stack.ts'
 
 const ANY_PORT = { port: 0, restPort: 0 }
 
@@ -116,8 +116,21 @@ describe('a stack', () => {
     const claimed = await post(stack, 'shared/claim', stack.tokens.consumer, { limit: 1 })
     expect(await claimed.json()).toMatchObject({ jobs: [{ payload: 'x' }] })
 
+    expect(second.warnings).toEqual([])
     await second.stop()
     expect((await fetch(`${stack.url}/readyz`)).status).toBe(200)
+  })
+
+  test('refuses a database that is not there, or does not know the token', async () => {
+    const { restUrl } = stack
+    const start = (options: StackOptions) => startStack({ port: 0, cron: false, quiet: true, ...options })
+
+    await expect(start({ restUrl, restToken: 'wrong' })).rejects.toThrow(
+      `The database at ${restUrl} refuses the REST token.`,
+    )
+    await expect(start({ restUrl: 'http://127.0.0.1:9', restToken: 'x' })).rejects.toThrow(
+      'Nothing at http://127.0.0.1:9 answers as an Upstash database does.',
+    )
   })
 })
 
@@ -129,6 +142,27 @@ test('a set but empty EMQ_TOKENS lets nobody in, and the development tokens neit
   expect([401, 503]).toContain(refused.status)
   expect((await fetch(`${stack.url}/readyz`)).status).toBe(503)
   expect((await fetch(`${stack.url}/healthz`)).status).toBe(200)
+  expect(stack.warnings).toEqual(['The Worker refuses every request: EMQ_TOKENS is missing.'])
+})
+
+test('warns of a database in which nothing is safe', async () => {
+  const redis = await startRedis()
+  onTestFinished(() => redis.stop())
+  const port = await createRespPort(redis.url)
+  onTestFinished(() => port.close())
+  await port.send([
+    ['SET', '{emq}:version', 'echomq:9.0.0'],
+    ['CONFIG', 'SET', 'maxmemory-policy', 'allkeys-lru'],
+  ])
+  const stack = await startStack({ ...ANY_PORT, redisUrl: redis.url, cron: false, quiet: true })
+  onTestFinished(() => stack.stop())
+
+  expect(stack.warnings).toEqual([
+    expect.stringContaining('the database bears a wire version'),
+    expect.stringContaining('This Redis may remove jobs when memory is short'),
+  ])
+  await stack.stop()
+  expect(await stack.ended).toBe(undefined)
 })
 
 test('fires the scheduled handler at the start, on a Redis that runs already', async () => {
@@ -180,7 +214,10 @@ test.each([
   [{ restUrl: 'https://x.upstash.io' }, 'A REST URL needs its token.'],
   [{ restUrl: 'https://x.upstash.io', restToken: 'x', redisUrl: 'redis://x' }, 'not both'],
   [{ restUrl: 'https://x.upstash.io', restToken: 'x', restPort: 1 }, 'no bridge'],
+  [{ restUrl: 'https://a:SECRET@x.upstash.io', restToken: 'x' }, 'The REST URL must not carry credentials.'],
+  [{ restToken: 'two words' }, 'The REST token must be printable ASCII without spaces.'],
   [{ redisUrl: 'redis://127.0.0.1:1', data: 'x' }, 'for the embedded Redis only'],
+  [{ data: '/proc/nope' }, 'The data folder /proc/nope cannot be made.'],
 ])('refuses what contradicts itself: %o', async (options, message) => {
   await expect(startStack(options)).rejects.toThrow(message)
 })

@@ -1,5 +1,6 @@
 /** What the commands' options have in common: how their values are read. */
 
+import { statSync } from 'node:fs'
 import { InvalidArgumentError } from 'commander'
 
 const MAX_PORT = 65_535
@@ -19,6 +20,15 @@ export function parseUrl(...protocols: readonly string[]): (text: string) => str
     if (protocols.includes(URL.parse(text)?.protocol ?? '')) return text
     throw new InvalidArgumentError(`It must be a URL that begins with ${protocols.join('// or ')}//.`)
   }
+}
+
+/** A folder, which need not be there yet. */
+export function parseFolder(path: string): string {
+  if (path === '') throw new InvalidArgumentError('It must be the path of a folder.')
+  const found = statSync(path, { throwIfNoEntry: false })
+  if (found !== undefined && !found.isDirectory())
+    throw new InvalidArgumentError('It is there, and no folder.')
+  return path
 }
 
 /** A list with commas. */
