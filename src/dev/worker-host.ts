@@ -48,6 +48,9 @@ async function handle(request: HostRequest): Promise<HostReply> {
   return { kind: 'ran', outcome }
 }
 
+// Whoever reads our output may be gone before us: that is no reason to end, and leave workerd behind.
+for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
+
 process.on('message', async (request: HostRequest) => {
   const reply = await handle(request).catch(
     (error: unknown): HostReply => ({

@@ -6,7 +6,8 @@
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -78,13 +79,19 @@ export function spawnWrangler(args: readonly string[], stdio: 'inherit' | 'pipe'
 }
 
 async function build(config: string): Promise<BuiltWorker> {
-  const folder = await mkdtemp(join(tmpdir(), 'emq-worker-'))
+  // At once, so that there is no moment at which this process can end and leave it behind.
+  const folder = mkdtempSync(join(tmpdir(), 'emq-worker-'))
+  const remove = (): void => rmSync(folder, { recursive: true, force: true })
   try {
     const file = join(folder, 'upload')
-    await writeUpload(config, file)
+    const writing = writeUpload(config, file)
+    // After wrangler, which is told to end first.
+    process.once('exit', remove)
+    await writing
     return await readUpload(await readFile(file))
   } finally {
-    await rm(folder, { recursive: true, force: true })
+    process.off('exit', remove)
+    remove()
   }
 }
 

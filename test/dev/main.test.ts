@@ -4,7 +4,10 @@
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { mkdtemp, readdir, rm } from 'node:fs/promises'
 import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { DEFAULT_PORT, DEFAULT_REST_PORT, isPortFree } from '../../src/dev/ports.ts'
@@ -117,6 +120,42 @@ describe('dev', { timeout: START_TIMEOUT_MS }, () => {
     expect(dev.stderr()).toContain('error: Redis has ended unexpectedly.\n')
     expect(await areFree(ports(ready.url, ready.restUrl))).toEqual([true, true])
   })
+})
+
+test.each([
+  ['openapi'],
+  ['token', '--name', 'web', '--scopes', 'produce', '--queues', '*'],
+  ['conformance'],
+  ['demo'],
+  ['dev', '--json', '--quiet', '--port', '0', '--rest-port', '0'],
+])('%s ends quietly when nobody reads on', { timeout: START_TIMEOUT_MS }, async (...args) => {
+  const command = main(...args)
+  command.child.stdout?.destroy()
+
+  expect((await command.exit)[0]).toBe(0)
+  expect(command.stderr()).toBe('')
+})
+
+test('what fails is over at once, also while the Worker is built, and leaves nothing behind', async () => {
+  const temporary = await mkdtemp(join(tmpdir(), 'emq-test-'))
+  onTestFinished(() => rm(temporary, { recursive: true, force: true }))
+  const started = async () => (await readdir(temporary)).filter((name) => name.startsWith('emq-'))
+  const env = { TMPDIR: temporary }
+  const dev = (...args: string[]) =>
+    run(process.execPath, ['src/dev/main.ts', 'dev', '--port', '0', '--rest-port', '0', ...args], env)
+
+  const failing = dev('--redis-url', 'redis://127.0.0.1:1')
+  expect((await failing.exit)[0]).toBe(1)
+  expect(failing.stderr()).toMatch(/error: Redis cannot be reached.\n$/)
+  expect(await started()).toEqual([])
+
+  const asked = dev()
+  await expect
+    .poll(started, { timeout: START_TIMEOUT_MS })
+    .toEqual(expect.arrayContaining([expect.stringMatching(/^emq-worker-/)]))
+  asked.child.kill('SIGTERM')
+  expect((await asked.exit)[0]).toBe(0)
+  await expect.poll(started, { timeout: 10_000 }).toEqual([])
 })
 
 /** Somebody listens there, whoever it is. */

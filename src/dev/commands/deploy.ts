@@ -31,6 +31,8 @@ async function run(
 }
 
 async function weigh(): Promise<void> {
+  // An exit, unlike the end by a signal, removes what the build has begun.
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1))
   const { bytes, gzippedBytes } = await buildWorker()
   process.stdout.write(
     `The Worker: ${kilobytes(bytes)}, gzipped ${kilobytes(gzippedBytes)} of at most ${kilobytes(MAX_GZIPPED_BYTES)}.\n`,
