@@ -6,6 +6,7 @@ import { conformanceCommand } from './commands/conformance.ts'
 import { demoCommand } from './commands/demo.ts'
 import { deployCommand } from './commands/deploy.ts'
 import { devCommand } from './commands/dev.ts'
+import { Failure } from './commands/failure.ts'
 import { openapiCommand } from './commands/openapi.ts'
 import { tokenCommand } from './commands/token.ts'
 
@@ -15,7 +16,7 @@ const NOT_UNDERSTOOD = 2
 
 /**
  * Runs the command that the arguments name, and says how it went as an exit code: 0, 1 when the command failed, 2
- * when it was not understood. What went wrong is on stderr by then.
+ * when it was not understood, or what the command itself has for its failure. What went wrong is on stderr by then.
  */
 export async function runProgram(args: readonly string[]): Promise<number> {
   const program = new Command('echomq-edge')
@@ -41,6 +42,6 @@ export async function runProgram(args: readonly string[]): Promise<number> {
     // commander has said it already.
     if (error instanceof CommanderError) return error.exitCode === 0 ? OK : NOT_UNDERSTOOD
     process.stderr.write(`error: ${error instanceof Error ? error.message : String(error)}\n`)
-    return FAILED
+    return error instanceof Failure ? error.exitCode : FAILED
   }
 }

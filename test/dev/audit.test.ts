@@ -2,7 +2,17 @@
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { serve } from '@hono/node-server'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
+import {
+  afterAll,
+  afterEach,
+  beforeAll,
+  beforeEach,
+  describe,
+  expect,
+  onTestFinished,
+  test,
+  vi,
+} from 'vitest'
 import { createApp } from '../../src/app.ts'
 import { runProgram } from '../../src/dev/program.ts'
 import { keyspace } from '../../src/protocol/keys.ts'
@@ -53,6 +63,10 @@ afterEach(() => {
   process.exitCode = 0
 })
 
+const SOUND = 0
+const FOUND = 1
+const COULD_NOT_LOOK = 3
+
 /** Runs the command and answers its exit code. */
 async function audit(...args: string[]): Promise<number> {
   const code = await runProgram(['audit', '--url', url, '--token', TOKENS.operator, ...args])
@@ -81,6 +95,19 @@ describe('a sound deployment', () => {
     expect(stdout).toBe('There are no queues.\n')
   })
 
+  test('has a queue that is empty, and none that was never used', async () => {
+    const { name, ids } = await queueOf(1)
+    await call('DELETE', `/v1/queues/${name}/jobs/${ids[0]}`)
+    await call('PUT', `/v1/queues/${name}/settings`, { leaseMs: 1000 })
+    expect(await audit('--queue', name)).toBe(SOUND)
+    expect(stdout).toBe(`${name}: 0 checked, sound\n`)
+
+    stdout = ''
+    expect(await audit('--queue', name, '--queue', 'nope')).toBe(COULD_NOT_LOOK)
+    expect(stdout).toBe(`${name}: 0 checked, sound\n`)
+    expect(stderr).toBe('error: There is no queue nope.\n')
+  })
+
   test('is audited as far as it is asked for', async () => {
     const [one, , three] = [await queueOf(1), await queueOf(1), await queueOf(1)]
     expect(await audit('--queue', three.name, '--queue', one.name)).toBe(0)
@@ -89,6 +116,17 @@ describe('a sound deployment', () => {
 })
 
 describe('faults', () => {
+  test('are found in a queue of which nothing else is left', async () => {
+    const { name, ids } = await queueOf(1)
+    const { pending } = keyspace(name)
+    await port.send([
+      ['DEL', pending],
+      ['ZREM', '{emq}:queues', name],
+    ])
+    expect(await audit('--queue', name)).toBe(FOUND)
+    expect(stdout).toContain(`  ${ids[0]} orphan: in no set\n`)
+  })
+
   test('are listed and exit with 1; --repair repairs them and does so too, for the last time', async () => {
     const { name, ids } = await queueOf(3)
     const [ghost = '', orphan = ''] = ids
@@ -148,22 +186,35 @@ describe('an API', () => {
 
   test('that goes on not answering is an error', async () => {
     failing = 5
-    expect(await audit()).toBe(1)
+    expect(await audit()).toBe(COULD_NOT_LOOK)
     expect(stderr).toBe('error: The API answered 503. Not now.\n')
     expect(failing).toBe(0)
   })
 
   test('that refuses the token is an error, in its words', async () => {
     const code = await runProgram(['audit', '--url', url, '--token', 'wrong'])
-    expect(code).toBe(1)
+    expect(code).toBe(COULD_NOT_LOOK)
     expect(stderr).toBe('error: The API answered 401. A valid bearer token is required.\n')
   })
 
-  test('takes the token of the environment', async () => {
+  test('that is none, or not there, is an error', async () => {
+    const page = serve({ fetch: () => new Response('hello'), hostname: '127.0.0.1', port: 0 })
+    await once(page, 'listening')
+    const other = `http://127.0.0.1:${(page.address() as AddressInfo).port}`
+    expect(await audit('--url', other)).toBe(COULD_NOT_LOOK)
+    page.close()
+    expect(await audit('--url', 'http://127.0.0.1:9')).toBe(COULD_NOT_LOOK)
+    expect(stderr).toBe(
+      `error: ${other} does not answer as the API does.\nerror: http://127.0.0.1:9 cannot be reached.\n`,
+    )
+  })
+
+  test('is that of the environment, and so is the token', async () => {
+    vi.stubEnv('EMQ_URL', `${url}/`)
     vi.stubEnv('EMQ_TOKEN', TOKENS.operator)
-    expect(await runProgram(['audit', '--url', `${url}/`])).toBe(0)
+    onTestFinished(() => void vi.unstubAllEnvs())
+    expect(await runProgram(['audit'])).toBe(SOUND)
     expect(stdout).toBe('There are no queues.\n')
-    vi.unstubAllEnvs()
   })
 })
 

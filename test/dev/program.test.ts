@@ -56,6 +56,21 @@ test.each(['dev', 'demo', 'conformance', 'token', 'deploy'])('%s --help explains
   expect(stdout).toContain(`Usage: echomq-edge ${name}`)
 })
 
+test.each([
+  ['token', '$ echomq-edge token --'],
+  ['audit', '$ npm run audit -- --'],
+])('%s --help teaches by example', async (name, example) => {
+  await runProgram([name, '--help'])
+
+  expect(stdout).toContain(`Examples:\n  ${example}`)
+})
+
+test('audit --help tells its exit codes apart', async () => {
+  await runProgram(['audit', '--help'])
+
+  expect(stdout.match(/^ {2}\d .*$/gm)?.map((line) => Number(line.trim()[0]))).toEqual([0, 1, 2, 3])
+})
+
 test('a command that fails is 1 and one sentence', async () => {
   expect(await runProgram(['conformance', '--redis-url', 'redis://127.0.0.1:1'])).toBe(1)
 

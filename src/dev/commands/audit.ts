@@ -2,13 +2,15 @@
  * `npm run audit`: looks through the queues of a deployment for jobs that are not where they should be, over its HTTP
  * API, and repairs them when it is told to.
  *
- * Exits with 0 when all is sound, and with 1 when anything was found, repaired or not, as fsck does.
+ * Exits with 0 when all is sound, with 1 when anything was found, repaired or not, and with 3 when it could not look: a
+ * deployment that is away is not a sound one, nor a broken one.
  */
 
 import { setTimeout } from 'node:timers/promises'
 import { Command, Option } from 'commander'
 import { MAX_MOVE_LIMIT, MAX_PAGE } from '../../protocol/limits.ts'
 import type { AuditFinding } from '../../queue/audit.ts'
+import { Failure } from './failure.ts'
 import { parseUrl } from './options.ts'
 
 type AuditOptions = {
@@ -31,13 +33,32 @@ type Api = (method: 'GET' | 'POST', path: string, body?: object) => Promise<unkn
 /** A step is tried this often while the deployment says that it cannot answer now. */
 const MAX_TRIES = 5
 
+const FOUND = 1
+const COULD_NOT_LOOK = 3
+
+const HELP = `
+Exit codes:
+  0  all is sound
+  1  something was found, repaired or not
+  2  not understood
+  3  could not look: no connection, a token that is refused, no such queue
+
+Examples:
+  $ npm run audit -- --url https://queue.example.com
+  $ npm run audit -- --queue emails --queue orders --repair
+  $ npm run audit -- --json
+
+The token is better kept in EMQ_TOKEN: arguments are visible to others on the machine.`
+
 export function auditCommand(): Command {
   return new Command('audit')
-    .description(
-      'Looks through queues for ghosts, orphans, jobs in two sets, wrong scores and wrong states. ' +
-        'Exits with 1 when it finds any.',
+    .description('Looks through queues for ghosts, orphans, jobs in two sets, wrong scores and wrong states.')
+    .addOption(
+      new Option('--url <url>', 'of the HTTP API')
+        .argParser(parseUrl('https:', 'http:'))
+        .env('EMQ_URL')
+        .makeOptionMandatory(),
     )
-    .requiredOption('--url <url>', 'of the HTTP API', parseUrl('https:', 'http:'))
     .addOption(new Option('--token <token>', 'of an operator').env('EMQ_TOKEN').makeOptionMandatory())
     .option(
       '--queue <queue>',
@@ -46,7 +67,14 @@ export function auditCommand(): Command {
     )
     .option('--repair', 'repair what has one right answer')
     .option('--json', 'print {"queues":[{"queue","checked","findings","repaired"}]} and nothing else')
-    .action(run)
+    .addHelpText('after', HELP)
+    .action(async (options: AuditOptions) => {
+      try {
+        await run(options)
+      } catch (error) {
+        throw new Failure(error instanceof Error ? error.message : String(error), COULD_NOT_LOOK)
+      }
+    })
 }
 
 async function run({ url, token, queue, repair = false, json }: AuditOptions): Promise<void> {
@@ -55,13 +83,16 @@ async function run({ url, token, queue, repair = false, json }: AuditOptions): P
   const reports: Report[] = []
   for (const name of queue ?? (await listQueues(api))) {
     const report = await auditQueue(api, name, repair, progress)
-    reports.push(report)
     progress(undefined)
+    // Nothing is found in a queue that was never used, such as one whose name has a typo, either.
+    if (queue && report.checked === 0 && !(await isKnown(api, name)))
+      throw new Error(`There is no queue ${name}.`)
+    reports.push(report)
     if (!json) process.stdout.write(summary(report))
   }
   if (json) process.stdout.write(`${JSON.stringify({ queues: reports })}\n`)
   else if (reports.length === 0) process.stdout.write('There are no queues.\n')
-  if (reports.some(({ findings }) => findings.length > 0)) process.exitCode = 1
+  if (reports.some(({ findings }) => findings.length > 0)) process.exitCode = FOUND
 }
 
 async function auditQueue(
@@ -89,6 +120,16 @@ async function auditQueue(
   return { queue, checked, findings: [...findings.values()], repaired }
 }
 
+async function isKnown(api: Api, queue: string): Promise<boolean> {
+  try {
+    await api('GET', `/v1/queues/${encodeURIComponent(queue)}`)
+    return true
+  } catch (error) {
+    if (error instanceof Refusal && error.status === 404) return false
+    throw error
+  }
+}
+
 async function listQueues(api: Api): Promise<string[]> {
   const names: string[] = []
   let cursor: string | undefined
@@ -107,6 +148,14 @@ async function listQueues(api: Api): Promise<string[]> {
   return names
 }
 
+class Refusal extends Error {
+  readonly status: number
+  constructor(status: number, detail: unknown) {
+    super(`The API answered ${status}. ${detail ?? ''}`.trim())
+    this.status = status
+  }
+}
+
 /** The API as one function. Repeats what the deployment could not answer: every request of an audit may be repeated. */
 function apiOf(url: string, token: string): Api {
   const base = url.replace(/\/+$/, '')
@@ -119,11 +168,14 @@ function apiOf(url: string, token: string): Api {
       }).catch(() => {
         throw new Error(`${base} cannot be reached.`)
       })
-      if (response.ok) return response.json()
+      if (response.ok) {
+        return response.json().catch(() => {
+          throw new Error(`${base} does not answer as the API does.`)
+        })
+      }
       const { detail } = await response.json().catch(() => ({ detail: undefined }))
       const retryAfter = response.headers.get('Retry-After')
-      if (retryAfter === null || tries === MAX_TRIES)
-        throw new Error(`The API answered ${response.status}. ${detail ?? ''}`.trim())
+      if (retryAfter === null || tries === MAX_TRIES) throw new Refusal(response.status, detail)
       await setTimeout(Number(retryAfter) * 1000)
     }
   }

@@ -19,6 +19,14 @@ export function tokenCommand(): Command {
     .requiredOption('--scopes <list>', `what it may do, with commas: ${SCOPES.join(', ')}`, parseList)
     .requiredOption('--queues <list>', 'queue names, or prefixes ending in *, with commas', parseList)
     .option('--json', 'print {"token","entry"} and nothing else')
+    .addHelpText(
+      'after',
+      `
+Examples:
+  $ echomq-edge token --name web --scopes produce --queues emails,orders.*
+  $ echomq-edge token --name worker --scopes consume --queues '*'
+  $ echomq-edge token --name dashboard --scopes observe,observe:payload --queues '*' --json`,
+    )
     .action(run)
 }
 
