@@ -80,7 +80,8 @@ const messageOf = (error: unknown): string => (error instanceof Error ? error.me
 
 function errorText(error: unknown): string {
   const { errors = [], requestId } = error instanceof EchoMQError ? error : {}
-  const fields = errors.map(({ path, message }) => `  ${path} ${message}\n`)
+  // The first one is in the message.
+  const fields = errors.slice(1).map(({ path, message }) => `  ${path} ${message}\n`)
   const request = requestId === undefined ? '' : `  request ${requestId}\n`
   return `error: ${messageOf(error)}\n${fields.join('')}${request}`
 }

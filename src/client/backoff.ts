@@ -4,10 +4,7 @@
  */
 import type { Clock } from './clock.ts'
 import type { EchoMQError } from './errors.ts'
-
-const CAP_MS = 30_000
-/** However long a server asks to be left alone, it is asked again after this. */
-const RETRY_AFTER_CAP_MS = 60_000
+import { BACKOFF_CAP_MS, RETRY_AFTER_CAP_MS } from './limits.ts'
 
 /**
  * The wait after so many failures in a row: a random part of a ceiling that doubles, so that many clients which
@@ -20,7 +17,7 @@ export const backoffMs = (
   clock: Clock,
   failures: number,
   { retryAfterMs = 0 }: EchoMQError,
-  capMs = CAP_MS,
+  capMs = BACKOFF_CAP_MS,
 ): number => Math.max(clock.random() * Math.min(capMs, (capMs / 60) * 2 ** (failures - 1)), retryAfterMs)
 
 /**

@@ -4,6 +4,7 @@
  * Leases are counted with `now`, which never steps. `epochMs` mints ids and reads dates; nothing compares it with
  * the server's clock. No timer is ever armed for longer than platforms take: they would fire it at once.
  */
+import { MAX_TIMER_MS } from './limits.ts'
 
 /** Where the client gets its time from. It can be replaced for tests; nobody else has a reason to. */
 export type Clock = {
@@ -16,9 +17,6 @@ export type Clock = {
   /** Runs something once after so many milliseconds. Answers how to call it off. */
   after(ms: number, run: () => void): () => void
 }
-
-/** The longest delay that timers take, in milliseconds: about 25 days. Whoever wants more looks again then. */
-export const MAX_TIMER_MS = 2 ** 31 - 1
 
 export const systemClock: Clock = {
   now: () => performance.now(),

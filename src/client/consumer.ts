@@ -30,7 +30,7 @@ export class Consumer<Payload = unknown> {
     this.start()
   }
 
-  /** Whether it takes new jobs: not from the moment it is stopped, or stopped itself because its token was refused. */
+  /** Whether it takes new jobs: not from the moment it is stopped, or stopped itself because it was refused for good. */
   get running(): boolean {
     return this.#loop?.stopping.aborted === false
   }

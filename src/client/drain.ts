@@ -2,8 +2,8 @@
  * Working a queue until it is empty or the time is over: for cron, Lambda, Workers, whatever is started for a while.
  */
 import type { Clock } from './clock.ts'
-import { EchoMQError } from './errors.ts'
 import type { ConsumeOptions, StartLoop } from './loop.ts'
+import { must } from './rules.ts'
 
 export type DrainOptions = Omit<ConsumeOptions, 'waitMs'> & {
   /** How long all of it may take from the call on, in milliseconds; default 25,000. At 0 or less nothing is begun. */
@@ -16,7 +16,7 @@ export type Drained = {
   readonly done: number
   /** To be tried again, dead, with a lease that was lost, or with an end that could not be reported in time. */
   readonly failed: number
-  /** Given back, because there was no time for them. */
+  /** Given back, because there was no time for them. Where that fails, they are free when their leases end. */
   readonly released: number
 }
 
@@ -32,7 +32,7 @@ export const drainLoop = async <Payload>(
   deadlineMs: number,
 ): Promise<Drained> => {
   // NaN is not even itself.
-  if (deadlineMs !== Number(deadlineMs)) throw new EchoMQError('invalid', 'deadlineMs must be a number')
+  must(deadlineMs === Number(deadlineMs), 'deadlineMs', 'be a number')
   let done = 0
   if (deadlineMs <= 0) return { done, failed: 0, released: 0 }
   const endAt = clock.now() + deadlineMs

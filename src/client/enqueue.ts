@@ -9,6 +9,7 @@
 import { EchoMQError, mayHaveRun } from './errors.ts'
 import type { Mint } from './ids.ts'
 import type { Enqueued, EnqueueItem, EnqueueOptions, EnqueueResult } from './jobs.ts'
+import { MAX_JOBS_PER_ENQUEUE, MAX_REQUEST_CHARS } from './limits.ts'
 import { parsePayload, type StandardSchema } from './schema.ts'
 import { type ProblemBody, problemError, type Transport } from './transport.ts'
 
@@ -29,19 +30,15 @@ type Draft = {
 
 type WireResult = Partial<Enqueued> & { readonly error?: ProblemBody }
 
-/** What one request may carry. */
-const MAX_JOBS = 1000
-/** A deployment takes 5 MiB unless it says otherwise, and a character has three bytes at the most. */
-const MAX_CHARS = (4 * 1024 * 1024) / 3
-
 const wordsOf = (payload: unknown, options: EnqueueOptions, as: 'text' | undefined): string => {
-  const text = JSON.stringify(payload)
-  if (text === undefined || (as && typeof payload !== 'string')) throw new TypeError(`not ${as ?? 'JSON'}`)
-  const more = JSON.stringify(options).slice(1, -1)
-  return `"${as ?? 'payload'}":${text}${more && `,${more}`}`
+  const name = as ?? 'payload'
+  const words = JSON.stringify({ [name]: payload, ...options })
+  // JSON leaves out what it cannot say, such as undefined.
+  if (!words.startsWith(`{"${name}"`) || (as && typeof payload !== 'string')) throw new TypeError()
+  return words.slice(1)
 }
 
-const jsonOf = ({ id, words }: Draft): string => `{"id":${JSON.stringify(id)},${words}}`
+const jsonOf = ({ id, words }: Draft): string => `{"id":${JSON.stringify(id)},${words}`
 
 export type Enqueue<Input> = {
   one(item: EnqueueItem<Input>, signal?: AbortSignal): Promise<Enqueued>
@@ -71,7 +68,9 @@ export const createEnqueue = <Input>(
       draft.words = wordsOf(payload, options, as)
     } catch (cause) {
       draft.error =
-        cause instanceof EchoMQError ? cause : new EchoMQError('invalid', 'bad payload', { cause })
+        cause instanceof EchoMQError
+          ? cause
+          : new EchoMQError('invalid', `payload must fit its schema and be ${as ?? 'JSON'}`, { cause })
     }
     return draft
   }
@@ -152,7 +151,7 @@ const chunksOf = (drafts: readonly Draft[]): Draft[][] => {
     const chunk = chunks.at(-1)
     const size = jsonOf(draft).length
     chars += size
-    if (chunk && chunk.length < MAX_JOBS && chars < MAX_CHARS) chunk.push(draft)
+    if (chunk && chunk.length < MAX_JOBS_PER_ENQUEUE && chars < MAX_REQUEST_CHARS) chunk.push(draft)
     else {
       chunks.push([draft])
       chars = size

@@ -2,8 +2,9 @@
  * The one class of errors that the client throws, and the text of whatever a handler throws.
  *
  * An error's own text carries no payload and no token: it is made of the request's line, the status, the code and
- * the server's `detail`, which promises the same.
+ * what the server says of its first field, or its `detail`, which promise the same.
  */
+import { MAX_ERROR_CHARS } from './limits.ts'
 
 /** The API's codes; `network`: no answer of the API came; `timeout`: none came in time. */
 export type ErrorCode =
@@ -59,10 +60,10 @@ export type ErrorDetails = {
  */
 export class EchoMQError extends Error {
   override readonly name = 'EchoMQError'
-  readonly code: ErrorCode
-  /** Whether the same call may succeed later. */
-  readonly retryable: boolean
   // Assigned together.
+  declare readonly code: ErrorCode
+  /** Whether the same call may succeed later. */
+  declare readonly retryable: boolean
   declare readonly status: ErrorDetails['status']
   declare readonly requestId: ErrorDetails['requestId']
   declare readonly retryAfterMs: ErrorDetails['retryAfterMs']
@@ -72,23 +73,16 @@ export class EchoMQError extends Error {
 
   constructor(code: ErrorCode, text: string, details?: ErrorDetails) {
     super(text)
-    this.code = code
-    this.retryable = /^(network|timeout|overloaded|upstream|internal)$/.test(code)
-    Object.assign(this, details)
+    const retryable = /^(network|timeout|overloaded|upstream|internal)$/.test(code)
+    Object.assign(this, { code, retryable }, details)
   }
 }
 
 /** Whether a request that failed like this may have been carried out all the same. */
 export const mayHaveRun = (error: EchoMQError): boolean => error.retryable && error.code !== 'overloaded'
 
-/** Whether the token was refused: nothing that is tried again with it will succeed. */
-export const isRefused = ({ code }: EchoMQError): boolean => code === 'unauthorized' || code === 'forbidden'
-
 /** Whether somebody else has the job, or nobody any more. */
 export const isLost = ({ code }: EchoMQError): boolean => code === 'stale' || code === 'gone'
-
-/** As much of an error's text as the server keeps. */
-const MAX_ERROR_CHARS = 2048
 
 /** The text of anything that was thrown. Never throws itself, whatever it meets. */
 export const errorText = (thrown: unknown): string => {

@@ -25,7 +25,7 @@ export type Heartbeat<H extends Hold> = {
   hold(holds: readonly H[]): void
   /** The end of a hold. It is still reported as lost when its lease ran out before this. */
   letGo(hold: H): void
-  /** Lets everything go. */
+  /** Lets everything go, and watches nothing from now on. */
   close(): void
 }
 
@@ -51,9 +51,9 @@ export const createHeartbeat = <H extends Hold>(
   const holds = new Set<H>()
   const closed = new AbortController()
   let cancelTimer = (): void => {}
-  let beating = false
   let failures = 0
-  let retryAt = 0
+  /** No beat before: the end of the backoff after one that failed, never while one is on its way. */
+  let restUntil = 0
 
   const endOf = ({ isReported, leaseEndsAt }: H): number => (isReported ? Infinity : leaseEndsAt)
   const earliest = (timeOf: (hold: H) => number): number => Math.min(...[...holds].map(timeOf))
@@ -63,21 +63,22 @@ export const createHeartbeat = <H extends Hold>(
   }
 
   const tick = (): void => {
+    if (closed.signal.aborted) return
     for (const hold of holds) if (endOf(hold) <= clock.now()) drop(hold)
-    // After a failure not before the backoff is over.
-    const dueAt = Math.max(
-      earliest((hold) => hold.renewAt),
-      retryAt,
-    )
-    if (!beating && dueAt <= clock.now()) void beat()
-    const nextAt = Math.min(beating ? Infinity : dueAt, earliest(endOf))
+    const dueAt = (): number =>
+      Math.max(
+        restUntil,
+        earliest((hold) => hold.renewAt),
+      )
+    if (dueAt() <= clock.now()) void beat()
+    const nextAt = Math.min(dueAt(), earliest(endOf))
     cancelTimer()
     // Platforms fire a timer up to a millisecond early; then nothing is due and it is armed again.
     if (nextAt < Infinity) cancelTimer = clock.after(nextAt - clock.now(), tick)
   }
 
   const beat = async (): Promise<void> => {
-    beating = true
+    restUntil = Infinity
     const leaseMs = leaseMsNow()
     const due = [...holds].filter((hold) => hold.renewAt < Infinity)
     const sentAt = clock.now()
@@ -100,16 +101,13 @@ export const createHeartbeat = <H extends Hold>(
     } catch (error) {
       trouble = error as EchoMQError
     }
-    beating = false
-    if (closed.signal.aborted) return
-    failures = trouble ? failures + 1 : 0
+    restUntil = 0
     if (trouble) {
-      const leftMs = Math.min(...due.map((hold) => hold.leaseEndsAt)) - clock.now()
-      // Whatever the server asked for: afterwards it would be too late.
-      const mostMs = Math.max(leftMs / 2, leaseMs / 50)
-      retryAt = clock.now() + Math.min(backoffMs(clock, failures, trouble, leaseMs / 6), mostMs)
+      // Whatever the server asked for: some attempts must fit into what is left of the leases.
+      const mostMs = leaseMs / 6
+      restUntil = clock.now() + Math.min(backoffMs(clock, ++failures, trouble, mostMs), mostMs)
       failed(trouble)
-    }
+    } else failures = 0
     tick()
   }
 

@@ -4,16 +4,28 @@
  * It holds no more jobs than fit, and every job it holds is under the heartbeat until its end is reported or its
  * lease is lost. What a handler's end means is reported with the job's own token and repeated until it is answered;
  * a `complete` never becomes a retry. A claim is repeated under its name until it is answered. The loop ends only by
- * being stopped, or by a refused token, and hands back what it did not start. Nothing here ever rejects.
+ * being stopped, or by a claim that would be refused for ever, and hands back what it did not start. Nothing here ever
+ * rejects.
  */
 import { backoffMs } from './backoff.ts'
 import { sleep } from './clock.ts'
-import { EchoMQError, isLost, isRefused } from './errors.ts'
+import { EchoMQError, isLost } from './errors.ts'
 import { createHeartbeat, type Hold, leaseFrom } from './heartbeat.ts'
 import { mintClaimId } from './ids.ts'
 import type { Job } from './jobs.ts'
+import {
+  DEFAULT_LEASE_MS,
+  GRACE_MS,
+  IDLE_MS,
+  MAX_ITEMS_PER_SETTLE,
+  MAX_JOBS_PER_CLAIM,
+  MAX_LEASE_MS,
+  MAX_WAIT_MS,
+  MIN_LEASE_MS,
+} from './limits.ts'
 import type { ClaimBody, Claimed, Moves } from './moves.ts'
 import { deadLetter, type Outcome, outcomeOf } from './outcomes.ts'
+import { mustBeWithin } from './rules.ts'
 import { parsePayload, type StandardSchema } from './schema.ts'
 import type { Transport } from './transport.ts'
 
@@ -36,7 +48,10 @@ export type ConsumerEvents<Payload> = {
   readonly dead: { readonly job: Job<Payload>; readonly error: unknown }
   /** The job is somebody else's, or will be. Nothing was reported. */
   readonly leaseLost: { readonly job: Job<Payload> }
-  /** The consumer's own trouble, or a listener's; with a job when its end could not be reported. */
+  /**
+   * The consumer's own trouble, or a listener's; with a job when its end could not be reported. When a claim was refused
+   * and would be for ever (a wrong token, an option the server does not take), `stopped` follows.
+   */
   readonly error: { readonly error: unknown; readonly job?: Job<Payload> | undefined }
   /** A claim brought nothing, and nothing runs. */
   readonly idle: Record<never, never>
@@ -83,16 +98,6 @@ type Held<Payload> = Hold & {
   readonly abort: AbortController
 }
 
-/** What one claim may ask for, and what one settle call may renew. */
-const MAX_BATCH = 100
-const MAX_CONCURRENCY = 1000
-/** How long a lease is taken to be as long as nobody has said. */
-const ASSUMED_LEASE_MS = 30_000
-/** How long after its lease a job's end is still reported: nobody may have claimed it since. */
-const GRACE_MS = 30_000
-/** Between two claims of an empty queue, when the server says nothing. */
-const IDLE_MS = 1000
-
 /** A payload that does not fit never will. A schema that fails itself is like a handler that does. */
 const bury = (error: unknown): never => {
   throw error instanceof EchoMQError ? deadLetter(error) : error
@@ -107,11 +112,17 @@ const bury = (error: unknown): never => {
 export const createLooper =
   <Payload>(transport: Transport, moves: Moves, schema: StandardSchema<unknown, Payload> | undefined) =>
   (handler: Handler<Payload>, options: ConsumeOptions, tell: Emit<Payload>, untilEmpty?: boolean): Loop => {
-    const { concurrency = 1, batch = Math.min(concurrency, MAX_BATCH) } = options
+    const {
+      concurrency = 1,
+      batch = Math.min(concurrency, MAX_JOBS_PER_CLAIM),
+      leaseMs,
+      waitMs = 20_000,
+    } = options
     const { clock } = transport
-    if (!(concurrency >= 1 && concurrency <= MAX_CONCURRENCY && batch >= 1 && batch <= MAX_BATCH)) {
-      throw new EchoMQError('invalid', 'bad concurrency or batch')
-    }
+    mustBeWithin('concurrency', concurrency, 1, MAX_ITEMS_PER_SETTLE)
+    mustBeWithin('batch', batch, 1, MAX_JOBS_PER_CLAIM)
+    mustBeWithin('leaseMs', leaseMs ?? MIN_LEASE_MS, MIN_LEASE_MS, MAX_LEASE_MS)
+    mustBeWithin('waitMs', waitMs, 0, MAX_WAIT_MS)
     /** Aborted: no new claims. */
     const stopping = new AbortController()
     /** Aborted: the time for stopping is over. */
@@ -121,11 +132,10 @@ export const createLooper =
     /** The claim that is not answered yet. */
     let claim: ClaimBody | undefined
     let failure: EchoMQError | undefined
-    let knownLeaseMs = options.leaseMs ?? 0
+    let knownLeaseMs = leaseMs ?? 0
     let taken = 0
-    /** Given back, as far as it is known: whoever has no time for the answer counts on it. */
     let released = 0
-    let releases: Promise<unknown> | undefined
+    const releases: Promise<unknown>[] = []
     let wake = (): void => {}
 
     /** The next end of a handler, or the order to stop. */
@@ -147,14 +157,7 @@ export const createLooper =
       void sleep(clock, timeoutMs, over.signal).then(() => over.abort())
     }
 
-    const trouble = (error: EchoMQError, job?: Job<Payload>): void => {
-      if (isRefused(error) || (untilEmpty && !job && !error.retryable)) {
-        claim = undefined
-        failure = error
-        stop(Infinity)
-      }
-      emit('error', { error, job })
-    }
+    const trouble = (error: unknown, job?: Job<Payload>): void => emit('error', { error, job })
 
     const lose = (held: Held<Payload>): void => {
       held.abort.abort(new EchoMQError('stale', 'lease lost'))
@@ -194,7 +197,7 @@ export const createLooper =
         else emit('retried', { job, error, delayMs })
       } catch (refusal) {
         if (isLost(refusal as EchoMQError)) emit('leaseLost', { job })
-        else trouble(refusal as EchoMQError, job)
+        else trouble(refusal, job)
       }
     }
 
@@ -223,7 +226,7 @@ export const createLooper =
         abort: new AbortController(),
       }))
       // The answer to a repeated claim tells what is left of its leases, so the longest counts.
-      knownLeaseMs = options.leaseMs ?? Math.max(knownLeaseMs, ...jobs.map(({ leaseMs }) => leaseMs))
+      knownLeaseMs = leaseMs ?? Math.max(knownLeaseMs, ...jobs.map((job) => job.leaseMs))
       taken += holds.length
       waiting.push(...holds)
       heartbeat.hold(holds)
@@ -241,12 +244,12 @@ export const createLooper =
         claim ??= {
           claimId: mintClaimId(),
           limit: Math.min(batch, Math.max(concurrency, batch) - busy),
-          leaseMs: options.leaseMs,
+          leaseMs,
         }
         // A lease counts from before the wait, so the wait must leave some of it.
-        const waitMs = Math.min(options.waitMs ?? 20_000, Math.floor((knownLeaseMs || ASSUMED_LEASE_MS) / 2))
+        const mostMs = Math.floor((knownLeaseMs || DEFAULT_LEASE_MS) / 2)
         try {
-          const claimed = await moves.claim({ ...claim, waitMs }, stopping.signal)
+          const claimed = await moves.claim({ ...claim, waitMs: Math.min(waitMs, mostMs) }, stopping.signal)
           claim = failure = undefined
           failures = 0
           if (claimed.jobs.length > 0) {
@@ -264,47 +267,37 @@ export const createLooper =
         } catch (error) {
           if (stopping.signal.aborted) return
           failure = error as EchoMQError
+          // What is wrong with the request or its token stays wrong. A deployment may be mended, but not for a drain.
+          if (!failure.retryable && (untilEmpty || Number(failure.status) < 500)) {
+            claim = undefined
+            stop(Infinity)
+          }
           trouble(failure)
           await sleep(clock, backoffMs(clock, ++failures, failure), stopping.signal)
         }
       }
     }
 
-    const release = async (jobs: readonly Job[]): Promise<void> => {
-      let kept = jobs.length
-      if (kept === 0) return
-      released += kept
-      try {
-        const items = jobs.map(({ id, token }) => ({ action: 'release', id, token }) as const)
-        const errors = await transport.repeat(() => moves.settle(items), over.signal)
-        // Released already: by an attempt whose answer was lost.
-        kept = errors.filter((error) => error && error.reason !== 'released').length
-      } catch (error) {
-        trouble(error as EchoMQError)
-      }
-      released -= kept
-    }
-
     /** Gives up jobs that are still ours. What is being reported is left to its report. */
     const giveBack = (holds: Iterable<Held<Payload>>): void => {
       const ours = [...holds].filter((held) => isOurs(held) && !held.isReported)
+      if (ours.length === 0) return
+      released += ours.length
       for (const held of ours) {
         heartbeat.letGo(held)
         held.abort.abort()
       }
-      releases = Promise.all([releases, release(ours.map(({ job }) => job))])
+      const items = ours.map(({ job: { id, token } }) => ({ action: 'release', id, token }) as const)
+      releases.push(transport.repeat(() => moves.settle(items), over.signal).catch(trouble))
     }
 
     const handBack = async (): Promise<void> => {
       giveBack(waiting)
       // A claim that was hung up on may have taken jobs: under its name they are handed out again.
-      if (claim)
-        await moves.claim(claim).then(({ jobs }) => {
-          taken += jobs.length
-          return release(jobs)
-        }, trouble)
+      if (claim) await moves.claim(claim).then(take, trouble)
+      giveBack(waiting)
       while (running.size > 0) await change()
-      await releases
+      await Promise.all(releases)
     }
 
     const live = async (): ReturnType<() => Loop['ended']> => {

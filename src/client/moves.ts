@@ -4,8 +4,9 @@
  * Each may be repeated with the same words after a lost answer: a claim by its `claimId`, a move by its token. What
  * the answer to such a repeat means is decided here and nowhere else.
  */
-import { EchoMQError } from './errors.ts'
+import { EchoMQError, mayHaveRun } from './errors.ts'
 import type { Job, JobRef } from './jobs.ts'
+import { mustMatch } from './rules.ts'
 import { type ProblemBody, problemError, type Transport } from './transport.ts'
 
 export type ClaimBody = {
@@ -63,7 +64,7 @@ type SettleResult = { readonly status?: string; readonly error?: ProblemBody }
 
 /** The path of a job behind its queue's. An id that is none could otherwise lead to another route. */
 export const jobPath = (id: string): string => {
-  if (!/^[A-Z]{3}[0-9A-Za-z]{11}$/.test(id)) throw new EchoMQError('invalid', 'bad job id')
+  mustMatch('job id', id, /^[A-Z]{3}[0-9A-Za-z]{11}$/)
   return `/jobs/${id}`
 }
 
@@ -90,8 +91,9 @@ export const createMoves = (transport: Transport, path: string, as?: 'text'): Mo
   async move(name, job, body, { signal, wake, again }) {
     const at = `${path}${jobPath(job.id)}/${name}`
     const words = JSON.stringify({ token: job.token, ...body })
+    let lostAnswer = false
     return transport.repeat(
-      async (lostAnswer) => {
+      async () => {
         try {
           return await transport.send<MoveAnswer>(at, 'status', words, signal)
         } catch (error) {
@@ -104,6 +106,7 @@ export const createMoves = (transport: Transport, path: string, as?: 'text'): Mo
               : // An attempt whose answer was lost has spent the token; others may have finished the job since.
                 lostAnswer && name !== 'extend' && (isGone || error.reason === 'released')
           if (isDone) return { status: 'gone' }
+          lostAnswer ||= mayHaveRun(error)
           throw error
         }
       },

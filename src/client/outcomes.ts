@@ -1,7 +1,9 @@
 /**
  * What a handler may throw to say more than "it failed": when to try again, or that trying is of no use.
  */
-import { EchoMQError, errorText } from './errors.ts'
+import { errorText } from './errors.ts'
+import { MAX_DELAY_MS } from './limits.ts'
+import { must } from './rules.ts'
 
 /** What becomes of a job whose handler has ended: the move, and what is sent with it. */
 export type Outcome =
@@ -12,9 +14,6 @@ export type Outcome =
 // A registered symbol, not a class: it is understood also when two copies of this package are in one bundle.
 const OUTCOME: unique symbol = Symbol.for('echomq-edge.outcome')
 type WithOutcome = Error & { [OUTCOME]?: Outcome }
-
-/** 366 days: as far ahead as a job can be scheduled, in milliseconds. */
-const MAX_DELAY_MS = 31_622_400_000
 
 const throwable = (cause: unknown, outcome: Outcome & { readonly error: string }): Error =>
   Object.assign(new Error(outcome.error, { cause }), { [OUTCOME]: outcome })
@@ -34,7 +33,7 @@ const throwable = (cause: unknown, outcome: Outcome & { readonly error: string }
  */
 export const retryIn = (ms: number, cause: unknown = `retryIn ${ms}`): Error => {
   const delayMs = Math.min(Math.max(Math.round(ms), 0), MAX_DELAY_MS)
-  if (!(delayMs >= 0)) throw new EchoMQError('invalid', 'bad delay')
+  must(delayMs >= 0, 'ms', 'be a number')
   return throwable(cause, { move: 'retry', error: errorText(cause), delayMs })
 }
 

@@ -23,6 +23,7 @@ import type {
 } from './jobs.ts'
 import { type ConsumeOptions, createLooper, type Handler } from './loop.ts'
 import { createMoves, jobPath, type MoveAnswer, type MoveBody, type MoveName } from './moves.ts'
+import { mustMatch } from './rules.ts'
 import { parsePayload, type StandardSchema } from './schema.ts'
 import type { Transport } from './transport.ts'
 
@@ -264,8 +265,7 @@ export const createQueue = <Input, Output>(
   name: string,
   { schema, as }: QueueOptions<Input, Output>,
 ): Queue<Input, Output> => {
-  if (!/^(?!emq$)[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/.test(name))
-    throw new EchoMQError('invalid', 'bad queue name')
+  mustMatch('queue name', name, /^(?!emq$)[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/)
   const path = `/v1/queues/${name}`
   const moves = createMoves(transport, path, as)
   const loopOf = createLooper(transport, moves, schema)

@@ -7,7 +7,9 @@
  */
 import { backoffMs, retryAfterMs } from './backoff.ts'
 import { type Clock, sleep, systemClock } from './clock.ts'
-import { EchoMQError, type ErrorCode, type ErrorDetails, mayHaveRun } from './errors.ts'
+import { EchoMQError, type ErrorCode, type ErrorDetails } from './errors.ts'
+import { MAX_TIMER_MS } from './limits.ts'
+import { mustBeWithin, mustMatch } from './rules.ts'
 
 export type Transport = {
   readonly clock: Clock
@@ -31,12 +33,11 @@ export type Transport = {
   /**
    * Does something until it succeeds, with backoff between the attempts. For what may safely be repeated only.
    *
-   * @param attempt Is told whether an earlier one may have been carried out although its answer was lost.
    * @param wake Ends the wait between two attempts, and nothing else.
    * @param again Whether to go on after so many failures; default as `retry` allows.
    */
   repeat<Answer>(
-    attempt: (lostAnswer: boolean) => Promise<Answer>,
+    attempt: () => Promise<Answer>,
     wake?: AbortSignal,
     again?: (failures: number) => boolean,
   ): Promise<Answer>
@@ -77,7 +78,9 @@ const foreignCode = (status: number): ErrorCode => {
 export const problemError = (line: string, problem: ProblemBody, details?: ErrorDetails): EchoMQError => {
   const { code, detail = '', reason, state, errors, requestId } = problem
   const why = reason ? ` (${reason})` : ''
-  return new EchoMQError(code, `${line}: ${code}${why} ${detail}`, {
+  const [field] = errors ?? []
+  const what = field ? `${field.path} ${field.message}` : detail
+  return new EchoMQError(code, `${line}: ${code}${why}: ${what}`, {
     requestId,
     reason,
     state,
@@ -92,9 +95,9 @@ export const createTransport = (options: EchoMQOptions): Transport => {
   // Called through the global object: elsewhere `fetch` refuses to work on some platforms.
   const { fetch = (address, init) => globalThis.fetch(address, init) } = options
   // Checked here, because a platform quotes the header that it refuses.
-  if (!/^https?:\/\/[^\s?#@]+$/.test(url) || !/^[!-~]+$/.test(token)) {
-    throw new EchoMQError('misconfigured', 'bad url or token')
-  }
+  mustMatch('url', url, /^https?:\/\/[^\s?#@]+$/, 'misconfigured')
+  mustMatch('token', token, /^[!-~]+$/, 'misconfigured')
+  mustBeWithin('timeoutMs', timeoutMs, 1, MAX_TIMER_MS)
   const sentHeaders: Record<string, string> = {
     authorization: `Bearer ${token}`,
     'content-type': 'application/json',
@@ -114,10 +117,11 @@ export const createTransport = (options: EchoMQOptions): Transport => {
       attemptMs = timeoutMs,
     ) {
       signal?.throwIfAborted()
+      const address = url.replace(/\/+$/, '') + path
       const attempt = new AbortController()
       const exchange = async (): Promise<Answer> => {
-        const response = await fetch(url.replace(/\/+$/, '') + path, {
-          method: body === undefined ? 'GET' : 'POST',
+        const response = await fetch(address, {
+          method: body ? 'POST' : 'GET',
           headers: sentHeaders,
           body: body ?? null,
           signal: attempt.signal,
@@ -139,26 +143,24 @@ export const createTransport = (options: EchoMQOptions): Transport => {
         // Not left to `fetch` and its signal: a heartbeat that hangs would lose its jobs.
         const timeUp = sleep(clock, attemptMs, signal, attempt.signal)
         const answer = await Promise.race([exchange(), timeUp])
-        if (answer === undefined) throw new EchoMQError('timeout', `${path}: no answer`)
+        if (answer === undefined) throw new EchoMQError('timeout', `${address}: no answer`)
         return answer
       } catch (cause) {
         if (signal?.aborted) throw signal.reason
         throw cause instanceof EchoMQError
           ? cause
-          : new EchoMQError('network', `${path}: no answer`, { cause })
+          : new EchoMQError('network', `${address}: no answer`, { cause })
       } finally {
         attempt.abort()
       }
     },
 
     async repeat(attempt, wake, again = (failures) => failures <= retry) {
-      let lostAnswer = false
       for (let failures = 1; ; failures++) {
         try {
-          return await attempt(lostAnswer)
+          return await attempt()
         } catch (error) {
           if (!(error instanceof EchoMQError && error.retryable && again(failures))) throw error
-          lostAnswer ||= mayHaveRun(error)
           await sleep(clock, backoffMs(clock, failures, error), wake)
         }
       }

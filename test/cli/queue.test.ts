@@ -248,7 +248,7 @@ describe('refusals', () => {
   test('what the API finds malformed is 2, with the field', async () => {
     const { code, stderr } = await emq('claim', freshQueue(), '--limit', '101')
     expect(code).toBe(2)
-    expect(stderr).toMatch(/^error: .* invalid .*\n {2}limit .*\n {2}request [\w-]+\n$/)
+    expect(stderr).toMatch(/^error: .*: invalid: limit .*\n {2}request [\w-]+\n$/)
     const lines = await runCli(['enqueue', freshQueue(), '--lines', '--delay', '367d'], {
       env,
       stdin: '1\n2\n',

@@ -498,13 +498,33 @@ describe('concurrency', () => {
   })
 
   test.each([
-    { concurrency: 0 },
-    { concurrency: Number.NaN },
-    { concurrency: 1001 },
-    { batch: 0 },
-    { batch: 101 },
-  ])('%o is refused at once', (options) => {
-    expect(() => consume(vi.fn(), options)).toThrow(expect.objectContaining({ code: 'invalid' }))
+    [{ concurrency: 0 }, 'concurrency must be an integer from 1 to 1000'],
+    [{ concurrency: Number.NaN }, 'concurrency must be an integer from 1 to 1000'],
+    [{ concurrency: 1001 }, 'concurrency must be an integer from 1 to 1000'],
+    [{ concurrency: 1.5 }, 'concurrency must be an integer from 1 to 1000'],
+    [{ concurrency: '2' }, 'concurrency must be an integer from 1 to 1000'],
+    [{ batch: 0 }, 'batch must be an integer from 1 to 100'],
+    [{ batch: 101 }, 'batch must be an integer from 1 to 100'],
+    [{ batch: 2.5 }, 'batch must be an integer from 1 to 100'],
+    [{ leaseMs: 9 }, 'leaseMs must be an integer from 10 to 86400000'],
+    [{ leaseMs: 86_400_001 }, 'leaseMs must be an integer from 10 to 86400000'],
+    [{ leaseMs: Number.POSITIVE_INFINITY }, 'leaseMs must be an integer from 10 to 86400000'],
+    [{ waitMs: -1 }, 'waitMs must be an integer from 0 to 25000'],
+    [{ waitMs: 99_999 }, 'waitMs must be an integer from 0 to 25000'],
+  ])('%o is refused at once, and what would do is said', (options, message) => {
+    const refused = expect.objectContaining({ code: 'invalid', message })
+    expect(() => consume(vi.fn(), options as ConsumeOptions)).toThrow(refused)
+    expect(api.calls).toEqual([])
+  })
+
+  test.each([
+    { concurrency: 1, batch: 1, leaseMs: 10, waitMs: 0 },
+    { concurrency: 1000, batch: 100, leaseMs: 86_400_000, waitMs: 25_000 },
+    { concurrency: undefined, batch: undefined, leaseMs: undefined, waitMs: undefined },
+  ])('%o is not', async (options) => {
+    consume(vi.fn(), options)
+    await clock.settle()
+    expect(api.to('/claim')).toHaveLength(1)
   })
 })
 
@@ -668,6 +688,44 @@ describe('errors', () => {
     await clock.advance(600_000)
     expect(api.to('/claim')).toHaveLength(1)
     expect(clock.timers).toBe(0)
+  })
+
+  test.each([
+    [400, 'invalid'],
+    [404, 'not_found'],
+    [405, 'method_not_allowed'],
+    [413, 'too_large'],
+    [415, 'unsupported_media_type'],
+    [422, 'wrong_kind'],
+  ])('so does %i %s: it would be answered the same for ever', async (status, code) => {
+    api.failAlways('/claim', { status, body: { code } })
+    const { consumer, names, seen } = consume(vi.fn())
+    await clock.advance(600_000)
+    expect(names()).toEqual(['error', 'stopped'])
+    expect(seen[0]?.event['error']).toMatchObject({ status, code })
+    expect(consumer.running).toBe(false)
+    expect(api.to('/claim')).toHaveLength(1)
+  })
+
+  test.each([
+    ['a deployment that is not configured yet', { status: 503, body: { code: 'misconfigured' } }],
+    ['a database of another wire version', { status: 503, body: { code: 'wire_version' } }],
+    ['a page that somebody else serves there for now', { status: 404, body: '<html>' }],
+    ['a limit', { status: 429, body: { code: 'overloaded' } }],
+  ])('%s does not: it may be mended while it waits', async (_, fault) => {
+    api.put(1)
+    api.fail('/claim', fault, fault)
+    const { names } = consume(vi.fn())
+    await clock.advance(60_000)
+    expect(names()).toEqual(['error', 'error', 'completed'])
+  })
+
+  test('nor does one report that is refused: the next claim says whether it was the token', async () => {
+    api.put(1, 2)
+    api.fail('/complete', { status: 403 })
+    const { names } = consume(vi.fn())
+    await clock.advance(1_000)
+    expect(names()).toEqual(['error', 'completed'])
   })
 
   test('a token that is refused while jobs run: they are finished first', async () => {

@@ -149,22 +149,36 @@ describe('out of time', () => {
     },
   )
 
-  test('what could not be given back is not counted as if it were', async () => {
+  test('what was given back counts as that, whoever has it by then, and is free when its lease ends at the latest', async () => {
     const [first = '', second = '', third = ''] = api.put(1, 2, 3)
     const { outcome } = drain(createWork().handler, { deadlineMs: 10_000, concurrency: 3, leaseMs: 60_000 })
     await clock.settle()
     api.steal(second)
     await clock.advance(10_000)
-    expect(outcome.result).toEqual({ done: 0, failed: 1, released: 2 })
+    expect(outcome.result).toEqual({ done: 0, failed: 0, released: 3 })
     expect([first, third].map((id) => api.jobs.get(id)?.state)).toEqual(['pending', 'pending'])
   })
 
-  test('nothing is counted as given back when nobody took it back', async () => {
-    api.put(1)
-    api.failAlways('/settle', { status: 400, body: { code: 'invalid' } })
-    const { outcome } = drain(createWork().handler, { deadlineMs: 10_000, leaseMs: 60_000 })
+  test('what the last claim took when it was hung up on is given back, and counted', async () => {
+    const [id = ''] = api.put(1)
+    api.fail('/claim', { slowMs: 9_000 })
+    const handler = vi.fn()
+    const { outcome } = drain(handler, { deadlineMs: 10_000 })
     await clock.advance(10_000)
-    expect(outcome.result).toEqual({ done: 0, failed: 1, released: 0 })
+    expect(outcome.result).toEqual({ done: 0, failed: 0, released: 1 })
+    expect(handler).not.toHaveBeenCalled()
+    expect(api.jobs.get(id)?.state).toBe('pending')
+  })
+
+  test('even what comes after the deadline, by then uncounted', async () => {
+    const [id = ''] = api.put(1)
+    api.fail('/claim', { slowMs: 9_000 }, { slowMs: 9_000 })
+    const { outcome } = drain(vi.fn(), { deadlineMs: 10_000 })
+    await clock.advance(10_000)
+    expect(outcome).toEqual({ at: 10_000, result: { done: 0, failed: 0, released: 0 } })
+    await clock.advance(7_000)
+    expect(api.jobs.get(id)?.state).toBe('pending')
+    expect(clock.timers).toBe(0)
   })
 
   test('a job whose end was not heard of by then is none that is done', async () => {

@@ -93,7 +93,8 @@ describe('one job', () => {
   ])('%s is refused before anything is sent', async (_, payload) => {
     const error = await failure(queue().enqueue(payload))
     expect(error).toBeInstanceOf(EchoMQError)
-    expect(error).toMatchObject({ code: 'invalid', retryable: false })
+    const message = 'payload must fit its schema and be JSON'
+    expect(error).toMatchObject({ code: 'invalid', retryable: false, message })
     expect(api.calls).toEqual([])
   })
 
@@ -102,7 +103,10 @@ describe('one job', () => {
     await texts.enqueue('00123')
     expect(bodies()[0]).toEqual({ id: expect.stringMatching(ID), text: '00123' })
     // @ts-expect-error a number is no text
-    expect(await failure(texts.enqueue(123))).toMatchObject({ code: 'invalid' })
+    expect(await failure(texts.enqueue(123))).toMatchObject({
+      code: 'invalid',
+      message: 'payload must fit its schema and be text',
+    })
     expect(api.calls).toHaveLength(1)
   })
 })

@@ -1,7 +1,8 @@
 /** Leases: from when they count, how they are renewed, and what happens when they cannot be. */
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
-import { MAX_TIMER_MS, systemClock } from '../../src/client/clock.ts'
+import { systemClock } from '../../src/client/clock.ts'
 import type { ConsumeOptions, Consumer, Handler } from '../../src/client/index.ts'
+import { MAX_TIMER_MS } from '../../src/client/limits.ts'
 import { createWork, startConsuming } from './support/consuming.ts'
 import { createFakeApi, type FakeApi } from './support/fake-api.ts'
 import { createFakeClock, type FakeClock } from './support/fake-clock.ts'

@@ -79,21 +79,31 @@ describe('what is sent', () => {
     'https://q#a',
   ])('the address %j is refused when the client is made', (url) => {
     expect(() => client({ url })).toThrow(
-      expect.objectContaining({ name: 'EchoMQError', code: 'misconfigured' }),
+      expect.objectContaining({
+        name: 'EchoMQError',
+        code: 'misconfigured',
+        message: String.raw`url must match /^https?:\/\/[^\s?#@]+$/`,
+      }),
     )
   })
 
-  test.each(['', ' ', 'a b', 'a\n', 'ä'])(
+  test.each(['', ' ', 'SECRET b', 'SECRET\n', 'SECRETä'])(
     'the token %j is refused when the client is made, unquoted',
     (token) => {
-      const make = () => client({ token: `SECRET${token}` && token })
-      expect(make).toThrow(expect.objectContaining({ code: 'misconfigured', message: 'bad url or token' }))
+      const message = 'token must match /^[!-~]+$/'
+      expect(() => client({ token })).toThrow(expect.objectContaining({ code: 'misconfigured', message }))
     },
   )
 
-  test('what is missing is refused too', () => {
+  test('what is missing is refused too, and named', () => {
     // @ts-expect-error url and token are needed
-    expect(() => new EchoMQ({})).toThrow(EchoMQError)
+    expect(() => new EchoMQ({})).toThrow(/^url must match /)
+    const token = process.env['NOBODY_SETS_THIS'] as string
+    expect(() => client({ token })).toThrow(/^token must match /)
+  })
+
+  test.each([0, -1, 0.5, Number.NaN, Number.POSITIVE_INFINITY])('%d ms are no timeout', (timeoutMs) => {
+    expect(() => client({ timeoutMs })).toThrow('timeoutMs must be an integer from 1 to 2147483647')
   })
 
   test('a user agent where one can be set', async () => {
@@ -123,7 +133,8 @@ describe('what is sent', () => {
   test.each(['a}b', '{a}', 'a:b', '*', 'q ', '', 'emq', '..', 'q\n', 'q'.repeat(129), 'ä'])(
     'the queue name %j is refused',
     (name) => {
-      expect(() => client().queue(name)).toThrow(expect.objectContaining({ code: 'invalid' }))
+      const message = 'queue name must match /^(?!emq$)[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/'
+      expect(() => client().queue(name)).toThrow(expect.objectContaining({ code: 'invalid', message }))
     },
   )
 
@@ -146,7 +157,10 @@ describe('what is sent', () => {
       () => queue.job(id),
       () => queue.redrive(id),
     ]) {
-      expect(await failure(Promise.resolve().then<unknown>(verb))).toMatchObject({ code: 'invalid' })
+      expect(await failure(Promise.resolve().then<unknown>(verb))).toMatchObject({
+        code: 'invalid',
+        message: 'job id must match /^[A-Z]{3}[0-9A-Za-z]{11}$/',
+      })
     }
     expect(sent).toEqual([])
   })
@@ -181,17 +195,23 @@ describe('what counts as an answer', () => {
     const error = await failure(stats())
     expect(error).toBeInstanceOf(EchoMQError)
     expect(error).toMatchObject({ name: 'EchoMQError', code, status, retryable, requestId: 'req-1' })
-    expect(error.message).toBe(`/v1/queues/emails: ${code} What happened.`)
+    expect(error.message).toBe(`/v1/queues/emails: ${code}: What happened.`)
   })
 
   test("a problem's particulars", async () => {
-    const errors = [{ path: 'delayMs', message: 'must be a whole number' }]
+    const errors = [
+      { path: 'delayMs', message: 'must be a whole number' },
+      { path: 'runAt', message: 'must be an instant' },
+    ]
     answer = () => problem(400, 'invalid', { errors })
-    expect((await failure(stats())).errors).toEqual(errors)
+    expect(await failure(stats())).toMatchObject({
+      errors,
+      message: '/v1/queues/emails: invalid: delayMs must be a whole number',
+    })
     answer = () => problem(409, 'stale', { reason: 'lapsed' })
     expect(await failure(stats())).toMatchObject({
       reason: 'lapsed',
-      message: expect.stringContaining('stale (lapsed)'),
+      message: '/v1/queues/emails: stale (lapsed): What happened.',
     })
     answer = () => problem(409, 'wrong_state', { state: 'active' })
     expect((await failure(stats())).state).toBe('active')
@@ -230,6 +250,7 @@ describe('what counts as an answer', () => {
     answer = () => Promise.reject(cause)
     const error = await failure(stats())
     expect(error).toMatchObject({ code: 'network', retryable: true, cause })
+    expect(error.message).toBe('https://queue.example.com/v1/queues/emails: no answer')
     expect(error.status).toBeUndefined()
   })
 
@@ -246,7 +267,8 @@ describe('every attempt ends', () => {
     answer = () => new Promise(() => {})
     const done = failure(stats({ timeoutMs: 1_000 }))
     await clock.advance(1_000)
-    expect(await done).toMatchObject({ code: 'timeout', retryable: true })
+    const message = 'https://queue.example.com/v1/queues/emails: no answer'
+    expect(await done).toMatchObject({ code: 'timeout', retryable: true, message })
     expect(sent[0]?.init.signal?.aborted).toBe(true)
     expect(clock.timers).toBe(0)
   })

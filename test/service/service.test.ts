@@ -256,7 +256,7 @@ describe('errors', () => {
     const { error } = await tell('stats', [freshQueue()], 'old-caller')
     expect(error).toMatchObject({
       name: 'Error',
-      message: expect.stringMatching(/^EchoMQError: .*: not_found /),
+      message: expect.stringMatching(/^EchoMQError: .*: not_found: /),
     })
     expect(error).not.toHaveProperty('code')
   })
