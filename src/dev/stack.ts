@@ -5,6 +5,8 @@
 
 import { parseEnv } from '../env.ts'
 import type { Readiness } from '../http/health.ts'
+import { DEFAULT_LIMITS } from '../protocol/limits.ts'
+import { createUpstashPort, RefusedTokenError } from '../queue/upstash.ts'
 import { type Bridge, createBridge, type TestBridge } from './bridge/bridge.ts'
 import { contradictionIn } from './contradictions.ts'
 import { startCron } from './cron.ts'
@@ -92,6 +94,7 @@ export async function startStack(options: StackOptions = {}): Promise<Stack> {
     void part.ended.then(() => ended.resolve(`${name} has ended unexpectedly.`))
 
   const port = await choosePort(options.port, DEFAULT_PORT)
+  // Here, so that one that cannot be made is told before anything is built.
   const data = options.data && (await makeFolder(options.data))
   // The longest part of a start; the rest happens in the meantime.
   const building = Promise.resolve(options.worker ?? buildWorker(options.wranglerConfig))
@@ -109,7 +112,6 @@ export async function startStack(options: StackOptions = {}): Promise<Stack> {
   parts.defer(worker.stop)
   watch(worker, 'The Worker')
   const checks = await firstAnswer(worker.url)
-  if (options.restUrl !== undefined) refuseDeafDatabase(options.restUrl, checks)
 
   if (options.cron ?? true) {
     const cron = startCron(() => worker.runScheduled(CRON))
@@ -144,23 +146,18 @@ async function firstAnswer(url: string): Promise<Readiness['checks']> {
   return checks
 }
 
-function refuseDeafDatabase(url: string, { redis }: Readiness['checks']): void {
-  if (redis === 'unauthorized') throw new Error(`The database at ${url} refuses the REST token.`)
-  if (redis === 'failed') throw new Error(`Nothing at ${url} answers as an Upstash database does.`)
-}
-
 function warningsOf(bindings: Readonly<Record<string, unknown>>, checks: Readiness['checks']): string[] {
   const reading = parseEnv(bindings)
   const problems = reading.ok ? [] : [...reading.problems]
   if (checks.wireVersion === 'failed')
     problems.push('the database bears a wire version that EMQ_WIRE_ACCEPT does not accept')
-  const refusals = problems.map((problem) => `The Worker refuses every request: ${problem}.`)
-  return checks.redis === 'evicting'
-    ? [
-        ...refusals,
-        'This Redis may remove jobs when memory is short: its maxmemory-policy is not noeviction.',
-      ]
-    : refusals
+  return [
+    ...problems.map((problem) => `The Worker refuses every request: ${problem}.`),
+    ...(checks.redis === 'failed' ? ['The Worker gets no answer from Redis in time.'] : []),
+    ...(checks.redis === 'evicting'
+      ? ['This Redis may remove jobs when memory is short: its maxmemory-policy is not noeviction.']
+      : []),
+  ]
 }
 
 type Database = Pick<Stack, 'restUrl' | 'restToken' | 'redisUrl' | 'bridge'>
@@ -171,7 +168,10 @@ async function openDatabase(
   watch: (redis: RedisServer) => void,
 ): Promise<Database> {
   const { restUrl, restToken = DEV_REST_TOKEN } = options
-  if (restUrl !== undefined) return { restUrl, restToken, redisUrl: null, bridge: null }
+  if (restUrl !== undefined) {
+    await refuseDeafDatabase(restUrl, restToken)
+    return { restUrl, restToken, redisUrl: null, bridge: null }
+  }
 
   const restPort = await choosePort(options.restPort, DEFAULT_REST_PORT)
   const redisUrl = options.redisUrl ?? (await startOwnRedis(options.data, parts, watch))
@@ -183,6 +183,16 @@ async function openDatabase(
   })
   parts.defer(bridge.stop)
   return { restUrl: bridge.url, restToken, redisUrl, bridge }
+}
+
+/** By ourselves: what the Worker can reach depends on its variables, too, and those refuse no start. */
+async function refuseDeafDatabase(url: string, token: string): Promise<void> {
+  try {
+    await createUpstashPort({ url, token, timeoutMs: DEFAULT_LIMITS.redisTimeoutMs }).send([['PING']])
+  } catch (error) {
+    if (error instanceof RefusedTokenError) throw new Error(`The database at ${url} refuses the REST token.`)
+    throw new Error(`Nothing at ${url} answers as an Upstash database does.`)
+  }
 }
 
 async function startOwnRedis(

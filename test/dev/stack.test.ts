@@ -123,7 +123,14 @@ describe('a stack', () => {
 
   test('refuses a database that is not there, or does not know the token', async () => {
     const { restUrl } = stack
-    const start = (options: StackOptions) => startStack({ port: 0, cron: false, quiet: true, ...options })
+    // Variables of the Worker, even one under which no database is quick enough, refuse nothing.
+    const env = { EMQ_REDIS_TIMEOUT_MS: '1' }
+    const start = (options: StackOptions) =>
+      startStack({ port: 0, cron: false, quiet: true, env, ...options })
+    stack.bridge.delay(200, { match: 'GET' })
+    const slow = await start({ restUrl, restToken: stack.restToken })
+    onTestFinished(() => slow.stop())
+    expect(slow.warnings).toEqual(['The Worker gets no answer from Redis in time.'])
 
     await expect(start({ restUrl, restToken: 'wrong' })).rejects.toThrow(
       `The database at ${restUrl} refuses the REST token.`,
