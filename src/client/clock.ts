@@ -23,7 +23,7 @@ export const systemClock: Clock = {
   epochMs: () => Date.now(),
   random: () => Math.random(),
   after(ms, run) {
-    const timer = setTimeout(run, Math.min(ms, MAX_TIMER_MS))
+    const timer = setTimeout(run, Math.max(0, Math.min(ms, MAX_TIMER_MS)))
     return () => clearTimeout(timer)
   },
 }

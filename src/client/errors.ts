@@ -90,7 +90,7 @@ export const errorText = (thrown: unknown): string => {
   try {
     text = typeof thrown === 'object' && !(thrown instanceof Error) ? JSON.stringify(thrown) : String(thrown)
   } catch {
-    text = 'an error without a text'
+    text = 'unreadable error'
   }
   // The cut may leave half of a character, and the server takes no halves.
   return String(text).slice(0, MAX_ERROR_CHARS).toWellFormed()

@@ -170,19 +170,6 @@ export const createLooper =
     const isOurs = ({ abort, leaseEndsAt }: Held<Payload>): boolean =>
       !abort.signal.aborted && clock.now() < leaseEndsAt
 
-    /** What is to become of a job, and what was thrown. */
-    const handle = async (held: Held<Payload>): Promise<[Outcome, unknown?]> => {
-      try {
-        if (schema)
-          held.job = { ...held.job, payload: await parsePayload(schema, held.job.payload).catch(bury) }
-        // The lease may have been lost while the job waited or the schema was at work.
-        if (isOurs(held)) await handler(held.job, { signal: held.abort.signal })
-        return [{ move: 'complete' }]
-      } catch (thrown) {
-        return [outcomeOf(thrown), thrown]
-      }
-    }
-
     const report = async (held: Held<Payload>, { move, ...body }: Outcome, error: unknown): Promise<void> => {
       const { job } = held
       held.isReported = true
@@ -203,7 +190,17 @@ export const createLooper =
 
     const run = async (held: Held<Payload>): Promise<void> => {
       running.add(held)
-      const [outcome, thrown] = await handle(held)
+      let outcome: Outcome = { move: 'complete' }
+      let thrown: unknown
+      try {
+        if (schema)
+          held.job = { ...held.job, payload: await parsePayload(schema, held.job.payload).catch(bury) }
+        // The lease may have been lost while the job waited or the schema was at work.
+        if (isOurs(held)) await handler(held.job, { signal: held.abort.signal })
+      } catch (error) {
+        thrown = error
+        outcome = outcomeOf(error)
+      }
       if (isOurs(held)) await report(held, outcome, thrown)
       heartbeat.letGo(held)
       running.delete(held)
@@ -249,7 +246,9 @@ export const createLooper =
         // A lease counts from before the wait, so the wait must leave some of it.
         const mostMs = Math.floor((knownLeaseMs || DEFAULT_LEASE_MS) / 2)
         try {
-          const claimed = await moves.claim({ ...claim, waitMs: Math.min(waitMs, mostMs) }, stopping.signal)
+          // One that waits is hung up on; the answer to another is on its way, and says what there is to give back.
+          const { signal } = waitMs > 0 ? stopping : over
+          const claimed = await moves.claim({ ...claim, waitMs: Math.min(waitMs, mostMs) }, signal)
           claim = failure = undefined
           failures = 0
           if (claimed.jobs.length > 0) {
@@ -294,7 +293,7 @@ export const createLooper =
     const handBack = async (): Promise<void> => {
       giveBack(waiting)
       // A claim that was hung up on may have taken jobs: under its name they are handed out again.
-      if (claim) await moves.claim(claim).then(take, trouble)
+      if (claim && !over.signal.aborted) await moves.claim(claim).then(take, trouble)
       giveBack(waiting)
       while (running.size > 0) await change()
       await Promise.all(releases)

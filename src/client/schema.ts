@@ -43,5 +43,7 @@ export const parsePayload = async <Output>(
       message,
     }),
   )
-  throw new EchoMQError('invalid', `payload does not fit: ${errors.map(({ path }) => path)}`, { errors })
+  throw new EchoMQError('invalid', `payload must fit its schema: ${errors.map(({ path }) => path)}`, {
+    errors,
+  })
 }

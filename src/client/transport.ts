@@ -78,7 +78,7 @@ const foreignCode = (status: number): ErrorCode => {
 export const problemError = (line: string, problem: ProblemBody, details?: ErrorDetails): EchoMQError => {
   const { code, detail = '', reason, state, errors, requestId } = problem
   const why = reason ? ` (${reason})` : ''
-  const [field] = errors ?? []
+  const field = errors?.[0]
   const what = field ? `${field.path} ${field.message}` : detail
   return new EchoMQError(code, `${line}: ${code}${why}: ${what}`, {
     requestId,

@@ -187,7 +187,7 @@ describe('a schema', () => {
     expect(handler).not.toHaveBeenCalled()
     expect(api.jobs.get(id)).toMatchObject({
       state: 'dead',
-      lastError: 'EchoMQError: payload does not fit: to,at',
+      lastError: 'EchoMQError: payload must fit its schema: to,at',
     })
     expect(dead.mock.calls[0]?.[0]).toMatchObject({ job: { id }, error: { cause: { code: 'invalid' } } })
     expect(moves()).toEqual(['fail'])
@@ -241,7 +241,7 @@ describe('what handlers throw', () => {
     ['null', null, 'null'],
     ['a string', 'plain', 'plain'],
     ['a number', 7, '7'],
-    ['a cyclic object', cyclic, 'an error without a text'],
+    ['a cyclic object', cyclic, 'unreadable error'],
     ['an object', { code: 7 }, '{"code":7}'],
   ])('case 55: %s means one retry at once, whatever the lease', async (_, thrown, text) => {
     api.put(1)

@@ -406,7 +406,7 @@ describe('a schema', () => {
     const error = await failure(emails().enqueue({ to: secret, tries: 'many' }))
     expect(error).toBeInstanceOf(EchoMQError)
     expect(error).toMatchObject({ code: 'invalid', errors: [{ path: 'to' }, { path: 'tries' }] })
-    expect(error.message).toBe('payload does not fit: to,tries')
+    expect(error.message).toBe('payload must fit its schema: to,tries')
     expect(api.calls).toEqual([])
   })
 

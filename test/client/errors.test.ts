@@ -49,11 +49,11 @@ describe('the text of what was thrown', () => {
     [Symbol('s'), 'Symbol(s)'],
     [{ a: 1 }, '{"a":1}'],
     [[1, 2], '[1,2]'],
-    [cyclic, 'an error without a text'],
-    [hostile, 'an error without a text'],
-    [mute, 'an error without a text'],
-    [proxy, 'an error without a text'],
-    [{ big: 1n }, 'an error without a text'],
+    [cyclic, 'unreadable error'],
+    [hostile, 'unreadable error'],
+    [mute, 'unreadable error'],
+    [proxy, 'unreadable error'],
+    [{ big: 1n }, 'unreadable error'],
   ])('%#', (thrown, text) => {
     expect(errorText(thrown)).toBe(text)
   })

@@ -291,6 +291,13 @@ describe('case 24: timers', () => {
     armed.mockRestore()
   })
 
+  test('nor for less than none: platforms warn of that', () => {
+    const armed = vi.spyOn(globalThis, 'setTimeout')
+    for (const ms of [-1, Number.NEGATIVE_INFINITY, 0.5]) systemClock.after(ms, () => {})()
+    expect(armed.mock.calls.map(([, ms]) => ms)).toEqual([0, 0, 0.5])
+    armed.mockRestore()
+  })
+
   test('that fire too early do no harm', async () => {
     const [id = ''] = api.put(1)
     const after = clock.after

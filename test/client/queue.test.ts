@@ -80,7 +80,7 @@ describe('claim', () => {
     ])
     expect(api.jobs.get(bad)).toMatchObject({
       state: 'dead',
-      lastError: 'EchoMQError: payload does not fit: at',
+      lastError: 'EchoMQError: payload must fit its schema: at',
     })
   })
 
