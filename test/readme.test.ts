@@ -5,9 +5,7 @@
 import { execFile } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import ts from 'typescript'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { EchoMQ } from '../src/client/index.ts'
 import { startStack, type TestStack } from '../src/dev/stack.ts'
@@ -16,8 +14,8 @@ import { GLOBAL_KEYS } from '../src/protocol/keys.ts'
 import { createDatabase } from '../src/queue/database.ts'
 import { createUpstashPort } from '../src/queue/upstash.ts'
 import { freshQueue } from './support/api.ts'
+import { filesBelow, PROJECT, programOf, wrongIn } from './support/typescript.ts'
 
-const PROJECT = fileURLToPath(new URL('..', import.meta.url))
 const read = (file: string): string => readFileSync(join(PROJECT, file), 'utf8')
 
 const readme = read('README.md')
@@ -145,22 +143,11 @@ describe('code', () => {
       export async function call(env: { readonly EMQ: QueueBinding }, to: string): Promise<void> {
         ${bindings.map(({ code }) => code).join('')}
       }`
-    const config = ts.parseJsonConfigFileContent(JSON.parse(read('tsconfig.json')), ts.sys, PROJECT)
-    const examples = config.fileNames.filter((file) => file.startsWith(join(PROJECT, 'examples/')))
-    const host = ts.createCompilerHost(config.options)
-    const { getSourceFile, fileExists } = host
-    host.fileExists = (file) => file === caller || fileExists(file)
-    host.getSourceFile = (file, options) =>
-      file === caller ? ts.createSourceFile(file, source, options) : getSourceFile(file, options)
-
-    const program = ts.createProgram([...examples, caller], config.options, host)
-    const wrong = [...examples, caller].flatMap((file) => {
-      const parsed = program.getSourceFile(file)
-      return [...program.getSyntacticDiagnostics(parsed), ...program.getSemanticDiagnostics(parsed)]
-    })
+    const examples = filesBelow('examples/')
+    const program = programOf(examples, { [caller]: source })
 
     expect(examples.length).toBeGreaterThan(4)
-    expect(ts.formatDiagnostics(wrong, { ...host, getNewLine: () => '\n' })).toBe('')
+    expect(wrongIn(program, [...examples, caller])).toBe('')
   })
 })
 

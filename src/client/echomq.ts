@@ -18,7 +18,8 @@ const isolateMint = createMint(systemClock)
  * @throws {EchoMQError} `misconfigured` when `url` or `token` cannot be right.
  *
  * @example
- * const emq = new EchoMQ({ url: 'https://queue.example.com', token: process.env.EMQ_TOKEN })
+ * const { EMQ_URL = '', EMQ_TOKEN = '' } = process.env
+ * const emq = new EchoMQ({ url: EMQ_URL, token: EMQ_TOKEN })
  * const emails = emq.queue<{ to: string }>('emails')
  * await emails.enqueue({ to: 'a@example.com' })
  */

@@ -1,0 +1,41 @@
+/** What is said of the client beside its code compiles and is complete: the examples of its comments, `docs/client.md`. */
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { PROJECT, programOf, wrongIn } from '../support/typescript.ts'
+
+const read = (file: string): string => readFileSync(join(PROJECT, file), 'utf8')
+
+/** What examples take for granted. */
+const GIVEN = `
+import { Consumer, deadLetter, EchoMQ, EchoMQError, type Handler, type Job, type Queue, retryIn } from 'echomq-edge/client'
+import * as z from 'zod'
+type Email = { readonly to: string }
+declare const emq: EchoMQ
+declare const emails: Queue<Email>
+declare const job: Job<Email>
+declare const consumer: Consumer<Email>
+declare const id: string
+declare const send: (payload: Email, init?: { signal: AbortSignal }) => Promise<Response>
+declare const undo: (job: Job<Email>) => void
+declare const alert: (...words: unknown[]) => void
+`
+
+/** Each example in a function of its own; an example need not use what it makes. */
+function wrongWith(examples: readonly string[]): string {
+  const file = join(PROJECT, 'test/client/examples.ts')
+  const functions = examples.map((code, nth) => `export async function example${nth}() {\n${code}\n}\n`)
+  const options = { noUnusedLocals: false, noUnusedParameters: false }
+  return wrongIn(programOf([], { [file]: GIVEN + functions.join('') }, options), [file])
+}
+
+test('the examples in the comments of the client compile', () => {
+  const sources = readdirSync(join(PROJECT, 'src/client')).map((file) => read(`src/client/${file}`))
+  const examples = sources.flatMap((source) =>
+    [...source.matchAll(/^ *\* @example\n((?: *\*(?!\/| @).*\n)+)/gm)].map(([, lines = '']) =>
+      lines.replaceAll(/^ *\* ?/gm, ''),
+    ),
+  )
+  expect(examples.length).toBeGreaterThan(20)
+  expect(wrongWith(examples)).toBe('')
+})
