@@ -45,6 +45,7 @@ export type ErrorDetails = {
   readonly state?: 'pending' | 'active' | 'scheduled' | 'dead' | undefined
   /** `invalid`: the fields. */
   readonly errors?: readonly FieldError[] | undefined
+  /** What it came of, when it is not the API's: what `fetch` threw, what a schema threw. */
   readonly cause?: unknown
 }
 

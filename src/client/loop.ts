@@ -37,16 +37,17 @@ export type Handler<Payload> = (job: Job<Payload>, context: { readonly signal: A
 
 /** What happens to a consumer and its jobs. */
 export type ConsumerEvents<Payload> = {
-  /** `gone`: it was not there any more, perhaps because of an attempt whose answer was lost. */
+  /** A job is done. `gone`: it was not there any more, perhaps because of an attempt whose answer was lost. */
   readonly completed: { readonly job: Job<Payload>; readonly status: 'completed' | 'gone' }
-  /** It will be tried again. `error` is what the handler threw; `delayMs` is undefined when the answer was lost. */
+  /** A job will be tried again. `error` is what its handler threw; `delayMs` is undefined when the answer was lost. */
   readonly retried: {
     readonly job: Job<Payload>
     readonly error: unknown
     readonly delayMs: number | undefined
   }
+  /** A job is among the dead letters: its handler said so, or it has been tried often enough. */
   readonly dead: { readonly job: Job<Payload>; readonly error: unknown }
-  /** The job is somebody else's, or will be. Nothing was reported. */
+  /** A job is somebody else's, or will be: its lease is over. Nothing was reported. */
   readonly leaseLost: { readonly job: Job<Payload> }
   /**
    * The consumer's own trouble, or a listener's; with a job when its end could not be reported. When a claim was refused

@@ -27,8 +27,11 @@ import { mustMatch } from './rules.ts'
 import { parsePayload, type StandardSchema } from './schema.ts'
 import type { Transport } from './transport.ts'
 
-/** For every verb: ends it when it is aborted. What was sent may have been carried out. */
-export type CallOptions = { readonly signal?: AbortSignal | undefined }
+/** For every verb. */
+export type CallOptions = {
+  /** Ends the call when it is aborted: it throws the signal's reason. What was sent may have been carried out. */
+  readonly signal?: AbortSignal | undefined
+}
 
 export type QueueOptions<Input, Output> = {
   /** Payloads are checked against it at both ends: zod, valibot, arktype, any Standard Schema. */
@@ -47,9 +50,9 @@ export type ClaimOptions = CallOptions & {
 }
 
 export type JobsOptions = CallOptions & {
-  /** Default `pending`. */
+  /** Which jobs: `pending`, `active`, `scheduled` or `dead`; default `pending`. */
   readonly state?: JobState | undefined
-  /** Default `newest` first. */
+  /** Which come first: `newest` or `oldest`; default `newest`. */
   readonly order?: 'newest' | 'oldest' | undefined
   /** How many jobs one request brings: 1 .. 200, default 50. */
   readonly limit?: number | undefined
@@ -64,11 +67,13 @@ export type JobsOptions = CallOptions & {
 export type RedriveOptions = CallOptions & {
   /** How many jobs to look at: 1 .. 1000, default 100. */
   readonly limit?: number | undefined
+  /** Only jobs that were minted at this instant or later. */
   readonly from?: Instant | undefined
+  /** Only jobs that were minted before this instant. */
   readonly to?: Instant | undefined
   /** Only jobs whose last error has this in it. */
   readonly errorContains?: string | undefined
-  /** Count only. */
+  /** Whether to count them and change nothing; default no. */
   readonly dryRun?: boolean | undefined
   /** Where to go on: from the answer before. */
   readonly cursor?: string | undefined
@@ -83,6 +88,7 @@ export type Redriven = { readonly redriven: number; readonly more: boolean; read
  * const emails = emq.queue<{ to: string }>('emails')
  */
 export interface Queue<Input = unknown, Output = Input> {
+  /** The queue's name. */
   readonly name: string
 
   /**
@@ -210,7 +216,8 @@ export interface Queue<Input = unknown, Output = Input> {
   consume(handler: Handler<Output>, options?: ConsumeOptions): Consumer<Output>
 
   /**
-   * Works the queue until it is empty or the time is over: for cron, Lambda and Workers.
+   * Works the queue until it is empty or the time is over: for cron, Lambda and Workers. It runs each job's handler; the
+   * route `.../drain` of the HTTP API is something else and deletes jobs.
    *
    * @throws {EchoMQError} when nothing could be claimed.
    *

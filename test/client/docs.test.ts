@@ -1,8 +1,9 @@
 /** What is said of the client beside its code compiles and is complete: the examples of its comments, `docs/client.md`. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { PROJECT, programOf, wrongIn } from '../support/typescript.ts'
+import { TABLES, tableOfCodes, tablesOfTypes } from './support/reference.ts'
 
 const read = (file: string): string => readFileSync(join(PROJECT, file), 'utf8')
 
@@ -38,4 +39,32 @@ test('the examples in the comments of the client compile', () => {
   )
   expect(examples.length).toBeGreaterThan(20)
   expect(wrongWith(examples)).toBe('')
+})
+
+describe('docs/client.md', () => {
+  const document = read('docs/client.md')
+
+  test('its examples compile', () => {
+    const examples = [...document.matchAll(/^```ts\n(.*?)^```$/gms)].map(([, code = '']) =>
+      code.replaceAll(/^import .*\n/gm, ''),
+    )
+    expect(examples.length).toBeGreaterThan(4)
+    expect(wrongWith(examples)).toBe('')
+  })
+
+  test('its tables say what the types say, and none is missing', () => {
+    const tables = [...tablesOfTypes().values(), tableOfCodes()]
+    expect(tables.filter((table) => !document.includes(`\n\n${table}\n`))).toEqual([])
+  })
+
+  test('it names whatever the client exports', () => {
+    const index = read('src/client/index.ts').replaceAll(/\/\*.*?\*\//gs, '')
+    const exported = [...index.matchAll(/export (?:type )?\{([^}]*)\}/g)].flatMap(([, names = '']) =>
+      names.split(',').map((name) => name.replace('type ', '').trim()),
+    )
+    const types = Object.keys(TABLES)
+    const unnamed = exported.filter((name) => name && !types.includes(name) && !document.includes(name))
+    expect(exported.length).toBeGreaterThan(25)
+    expect(unnamed).toEqual([])
+  })
 })
