@@ -5,7 +5,7 @@
 -- ARGV: jobPrefix, leaseMs (empty = the queue's, else 30000), limit (jobs), jitter (0 <= jitter < 1)
 -- REPLIES: {ok | paused | full, ms until the next job is due or lapses or -1, then for each job id, payload, token, ms of lease left}
 -- REPEATABLE: with a claim key: the jobs of the claim that are still live, with the same tokens; without one a repeat takes further jobs
--- COST: empty 5 commands (HMGET, TIME, ZRANGE, ZRANGE, ZRANGE), EXISTS for the last with a claim key while anything is active; then 2 a job (HMGET, HSET) and 2 a batch (ZREM, ZADD); with a claim key 1 more to remember it, and 1 (EXISTS) to look for it while anything is active
+-- COST: empty 5 commands (HMGET, TIME, ZRANGE, ZRANGE, ZRANGE), EXISTS for the last with a claim key while anything is active; 1 more on a queue with a cap (ZCARD); then 2 a job (HMGET, HSET) and 2 a batch (ZREM, ZADD); with a claim key 1 more to remember it, and 1 (EXISTS) to look for it while anything is active
 local active, pending, schedule, dead, failed, ghosts, meta, start_by, claim = unpack(KEYS)
 local prefix, limit, jitter = ARGV[1], math.max(0, math.floor(tonumber(ARGV[3]))), tonumber(ARGV[4]) or 0.5
 local MAX_BYTES, SWEEP, ROUNDS = 8 * 1024 * 1024, 100, 10
@@ -17,12 +17,20 @@ local function chunked(command, key, values)
   end
 end
 -- end: chunked
+-- block: whole
+-- A number of a setting or a row: whole and not negative, or nothing.
+local function whole(text)
+  local number = tonumber(text)
+  if number and number >= 0 and number < 2 ^ 53 and number == math.floor(number) then return number end
+end
+-- end: whole
 local settings = redis.call('HMGET', meta, 'maxAttempts', 'backoffBaseMs', 'backoffMaxMs', 'paused', 'leaseMs', 'maxActive')
 local policy = settings
-local lease = tonumber(ARGV[2]) or tonumber(settings[5]) or 30000
+local lease = tonumber(ARGV[2]) or whole(settings[5]) or 30000
+if lease == 0 and ARGV[2] == '' then lease = 30000 end
 -- block: backoff
 local function ceiling(attempt)
-  local base, most = tonumber(policy[2]) or 1000, tonumber(policy[3]) or 600000
+  local base, most = whole(policy[2]) or 1000, whole(policy[3]) or 600000
   return math.min(most, base * 2 ^ math.max(0, math.min(attempt - 1, 40)))
 end
 -- end: backoff
@@ -54,8 +62,11 @@ local function promote(due)
       dropped = dropped + 1
     else
       -- An id that stood here as a ghost may have become a job elsewhere since: where its row says, it stays.
-      local home = ({active = active, dead = dead})[redis.call('HGET', key, 'state')]
-      if not (home and redis.call('ZSCORE', home, id)) then
+      -- Who passes no key of that set has the word of the row alone.
+      local state = redis.call('HGET', key, 'state')
+      local lives = state == 'active' or state == 'dead'
+      local home = ({active = active, dead = dead})[state]
+      if not (lives and (not home or redis.call('ZSCORE', home, id))) then
         write('HSET', key, 'state', 'pending')
         moved[#moved + 1] = 0
         moved[#moved + 1] = id
@@ -84,7 +95,7 @@ local function reap(lapsed, now, jitter)
       -- An id that stood here as a ghost may have become a job elsewhere since: where its row says, it stays.
       local token = row[1] or '0'
       local used = (tonumber(token) or 0) - (tonumber(row[2]) or 0)
-      local limit = tonumber(row[3]) or tonumber(policy[1]) or 5
+      local limit = whole(row[3]) or whole(policy[1]) or 5
       local lapses = (tonumber(row[4]) or 0) + 1
       if limit > 0 and used >= limit then
         local reason = 'lease expired on attempt ' .. used .. ' of ' .. limit
@@ -145,7 +156,7 @@ end
 -- end: sweep
 sweep()
 
-local cap = tonumber(settings[6]) or 0
+local cap = whole(settings[6]) or 0
 if cap > 0 and not settings[4] then limit = math.min(limit, cap - redis.call('ZCARD', active)) end
 local closed = settings[4] and 'paused' or cap > 0 and limit <= 0 and 'full'
 
@@ -157,7 +168,7 @@ if claim and next_lapse[1] then
   if there < 2 then peeked = there == 0 and {} or redis.call('ZRANGE', pending, 0, math.max(limit, 1) - 1) end
   if there == 2 or there == 1 and #peeked == 0 then
     local words = {}
-    for word in string.gmatch(redis.call('GET', claim) or '', '%S+') do words[#words + 1] = word end
+    for word in string.gmatch(read('GET', claim) or '', '%S+') do words[#words + 1] = word end
     local reply = {'ok', -1}
     for i = 1, #words, 2 do
       local row = read('HMGET', prefix .. words[i], 'payload', 'attempts', 'state') or {}
@@ -226,7 +237,7 @@ if #expiring > 0 then redis.pcall('HINCRBY', failed, 'count', #expiring / 2) end
 if #broken > 0 then redis.pcall('HINCRBY', ghosts, 'count', #broken) end
 if given == 0 then
   reply[2] = wait()
-elseif claim then
-  redis.call('SET', claim, table.concat(remembered, ' '), 'PX', lease)
+elseif claim and lease >= 1 then
+  redis.call('SET', claim, table.concat(remembered, ' '), 'PX', math.floor(lease))
 end
 return reply

@@ -2,7 +2,7 @@
 -- MOVE: pending | scheduled | dead -> none
 -- KEYS: emq:{q}:<set> emq:{q}:start-by emq:{q}:pending emq:{q}:active emq:{q}:schedule emq:{q}:dead
 -- ARGV: jobPrefix, limit (jobs)
--- REPLIES: {taken out of the set, 1 when there is more}
+-- REPLIES: {removed, 1 when there is more}
 -- REPEATABLE: yes, it deletes what is there
 -- COST: 2 commands (ZRANGE, ZCARD), then 1 a job (HGET) and 3 for each thousand jobs (DEL, ZREM, ZREM)
 local set, start_by, pending, active, schedule, dead = unpack(KEYS)
@@ -37,4 +37,4 @@ end
 for first = 1, #rows, 1000 do redis.call('DEL', unpack(rows, first, math.min(first + 999, #rows))) end
 chunked('ZREM', set, ids)
 chunked('ZREM', start_by, drained)
-return {#ids, redis.call('ZCARD', set) > 0 and 1 or 0}
+return {#drained, redis.call('ZCARD', set) > 0 and 1 or 0}

@@ -20,9 +20,9 @@ local fields = read('HKEYS', KEYS[1])
 for _, field in ipairs(fields or {}) do
   if field == 'payload' then return 0 end
 end
--- What is left of a ghost, a row without a payload, must not lend its counter to the new job.
-if not fields or #fields > 0 then redis.call('DEL', KEYS[1]) end
 -- The set first: what breaks off in between leaves an id that any claim drops, and not a row that blocks its id.
 redis.call('ZADD', KEYS[2], 0, ARGV[1])
+-- What is left of a ghost, a row without a payload, must not lend its counter to the new job.
+if not fields or #fields > 0 then redis.call('DEL', KEYS[1]) end
 redis.call('HSET', KEYS[1], 'state', 'pending', 'attempts', '0', 'payload', ARGV[2])
 return 1

@@ -19,6 +19,14 @@ local function chunked(command, key, values)
 end
 -- end: chunked
 
+-- block: whole
+-- A number of a setting or a row: whole and not negative, or nothing.
+local function whole(text)
+  local number = tonumber(text)
+  if number and number >= 0 and number < 2 ^ 53 and number == math.floor(number) then return number end
+end
+-- end: whole
+
 local now
 local function clock()
   if not now then
@@ -44,7 +52,7 @@ end
 local plain = redis.call('EXISTS', unpack(looked)) == 0
 local room = math.huge
 if not plain then
-  local cap = tonumber(redis.call('HGET', meta, 'maxPending')) or 0
+  local cap = whole(redis.call('HGET', meta, 'maxPending')) or 0
   if cap > 0 then room = cap - redis.call('ZCARD', pending) end
 end
 
@@ -59,7 +67,8 @@ end
 
 -- What is to be written is known in whole before anything is.
 local replies, rows, named, keyed = {}, {}, {}, {}
-local seen, now_pending, now_scheduled, expiring, strays = {}, {}, {}, {}, {}
+local seen, now_pending, now_scheduled, expiring = {}, {}, {}, {}
+local strays_of_pending, strays_of_schedule = {}, {}
 local next_key = 6 + count
 
 local function enqueue(i)
@@ -109,7 +118,10 @@ local function enqueue(i)
   end
   rows[#rows + 1] = {row, fields, leftover}
   -- An id that the caller chose may stand in a set without its row: it must not stand in two.
-  if not plain and ARGV[at + 8] == '1' then strays[#strays + 1] = id end
+  if not plain and ARGV[at + 8] == '1' then
+    local strays = due and strays_of_schedule or strays_of_pending
+    strays[#strays + 1] = id
+  end
   if due then
     now_scheduled[#now_scheduled + 1] = due
     now_scheduled[#now_scheduled + 1] = id
@@ -125,9 +137,10 @@ for i = 1, count do
   replies[i * 2 - 1], replies[i * 2] = enqueue(i)
 end
 -- The sets first: what breaks off in between leaves ids that any claim drops, and not rows that block their ids.
-for _, set in ipairs({active, schedule, dead, pending}) do chunked('ZREM', set, strays) end
 chunked('ZADD', pending, now_pending)
 chunked('ZADD', schedule, now_scheduled)
+for _, set in ipairs({active, schedule, dead}) do chunked('ZREM', set, strays_of_pending) end
+for _, set in ipairs({active, pending, dead}) do chunked('ZREM', set, strays_of_schedule) end
 chunked('ZADD', start_by, expiring)
 for _, job in ipairs(rows) do
   local row, fields, leftover = unpack(job)

@@ -44,8 +44,11 @@ local function promote(due)
       dropped = dropped + 1
     else
       -- An id that stood here as a ghost may have become a job elsewhere since: where its row says, it stays.
-      local home = ({active = active, dead = dead})[redis.call('HGET', key, 'state')]
-      if not (home and redis.call('ZSCORE', home, id)) then
+      -- Who passes no key of that set has the word of the row alone.
+      local state = redis.call('HGET', key, 'state')
+      local lives = state == 'active' or state == 'dead'
+      local home = ({active = active, dead = dead})[state]
+      if not (lives and (not home or redis.call('ZSCORE', home, id))) then
         write('HSET', key, 'state', 'pending')
         moved[#moved + 1] = 0
         moved[#moved + 1] = id

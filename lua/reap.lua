@@ -16,9 +16,16 @@ local function chunked(command, key, values)
   end
 end
 -- end: chunked
+-- block: whole
+-- A number of a setting or a row: whole and not negative, or nothing.
+local function whole(text)
+  local number = tonumber(text)
+  if number and number >= 0 and number < 2 ^ 53 and number == math.floor(number) then return number end
+end
+-- end: whole
 -- block: backoff
 local function ceiling(attempt)
-  local base, most = tonumber(policy[2]) or 1000, tonumber(policy[3]) or 600000
+  local base, most = whole(policy[2]) or 1000, whole(policy[3]) or 600000
   return math.min(most, base * 2 ^ math.max(0, math.min(attempt - 1, 40)))
 end
 -- end: backoff
@@ -55,7 +62,7 @@ local function reap(lapsed, now, jitter)
       -- An id that stood here as a ghost may have become a job elsewhere since: where its row says, it stays.
       local token = row[1] or '0'
       local used = (tonumber(token) or 0) - (tonumber(row[2]) or 0)
-      local limit = tonumber(row[3]) or tonumber(policy[1]) or 5
+      local limit = whole(row[3]) or whole(policy[1]) or 5
       local lapses = (tonumber(row[4]) or 0) + 1
       if limit > 0 and used >= limit then
         local reason = 'lease expired on attempt ' .. used .. ' of ' .. limit

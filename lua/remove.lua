@@ -4,7 +4,7 @@
 -- ARGV: id
 -- REPLIES: 1 = removed; 0 = gone; EMQLOCK job is held by a live lease
 -- REPEATABLE: yes, a repeat answers 0
--- COST: 9 commands (HEXISTS, ZSCORE, TIME, ZREM five times, DEL) for a lapsed one, 8 for any other
+-- COST: 10 commands (HEXISTS, ZSCORE, HGET, TIME, ZREM five times, DEL) for a lapsed one, 8 for any other
 -- block: read
 -- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.
 local function read(command, key, ...)
@@ -15,7 +15,8 @@ end
 -- end: read
 local existed = read('HEXISTS', KEYS[5], 'payload') or 0
 local deadline = redis.call('ZSCORE', KEYS[1], ARGV[1])
-if existed == 1 and deadline then
+-- An id that stands in active although its job lives elsewhere is held by nobody.
+if existed == 1 and deadline and redis.call('HGET', KEYS[5], 'state') == 'active' then
   local t = redis.call('TIME')
   if tonumber(deadline) > t[1] * 1000 + math.floor(t[2] / 1000) then
     return redis.error_reply('EMQLOCK job is held by a live lease')

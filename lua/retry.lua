@@ -22,6 +22,13 @@ local function write(command, ...)
   return redis.call(command, ...)
 end
 -- end: write
+-- block: whole
+-- A number of a setting or a row: whole and not negative, or nothing.
+local function whole(text)
+  local number = tonumber(text)
+  if number and number >= 0 and number < 2 ^ 53 and number == math.floor(number) then return number end
+end
+-- end: whole
 local row = read('HMGET', KEYS[4], 'payload', 'attempts', 'state', 'lapsed', 'base', 'max_attempts', 'failures', 'last_error')
 if not row or not row[1] then return redis.error_reply('EMQSTALE job gone') end
 if ARGV[2] ~= row[2] or ARGV[2] == '0' then
@@ -37,11 +44,11 @@ if ARGV[3] == '' or ARGV[4] == '' then
   policy = redis.call('HMGET', KEYS[6], 'maxAttempts', 'backoffBaseMs', 'backoffMaxMs')
 end
 local used = (tonumber(row[2]) or 0) - (tonumber(row[5]) or 0)
-local limit = tonumber(ARGV[4]) or tonumber(row[6]) or tonumber(policy[1]) or 5
+local limit = tonumber(ARGV[4]) or whole(row[6]) or whole(policy[1]) or 5
 local delay = tonumber(ARGV[3])
 -- block: backoff
 local function ceiling(attempt)
-  local base, most = tonumber(policy[2]) or 1000, tonumber(policy[3]) or 600000
+  local base, most = whole(policy[2]) or 1000, whole(policy[3]) or 600000
   return math.min(most, base * 2 ^ math.max(0, math.min(attempt - 1, 40)))
 end
 -- end: backoff

@@ -26,10 +26,18 @@ local function clock()
   return now
 end
 
+-- block: whole
+-- A number of a setting or a row: whole and not negative, or nothing.
+local function whole(text)
+  local number = tonumber(text)
+  if number and number >= 0 and number < 2 ^ 53 and number == math.floor(number) then return number end
+end
+-- end: whole
+
 local policy
 -- block: backoff
 local function ceiling(attempt)
-  local base, most = tonumber(policy[2]) or 1000, tonumber(policy[3]) or 600000
+  local base, most = whole(policy[2]) or 1000, whole(policy[3]) or 600000
   return math.min(most, base * 2 ^ math.max(0, math.min(attempt - 1, 40)))
 end
 -- end: backoff
@@ -115,7 +123,7 @@ local function settle(i)
   local delay, limit = tonumber(ms), tonumber(max)
   if action == 'retry' and not (delay and limit) then
     read_policy()
-    limit = limit or tonumber(row[5]) or tonumber(policy[1]) or 5
+    limit = limit or whole(row[5]) or whole(policy[1]) or 5
     delay = delay or math.floor(ceiling(used) * (tonumber(jitter) or 1))
   end
   local dies = action == 'fail' or (limit > 0 and used >= limit)

@@ -16,9 +16,16 @@ local function chunked(command, key, values)
   end
 end
 -- end: chunked
+-- block: whole
+-- A number of a setting or a row: whole and not negative, or nothing.
+local function whole(text)
+  local number = tonumber(text)
+  if number and number >= 0 and number < 2 ^ 53 and number == math.floor(number) then return number end
+end
+-- end: whole
 -- block: backoff
 local function ceiling(attempt)
-  local base, most = tonumber(policy[2]) or 1000, tonumber(policy[3]) or 600000
+  local base, most = whole(policy[2]) or 1000, whole(policy[3]) or 600000
   return math.min(most, base * 2 ^ math.max(0, math.min(attempt - 1, 40)))
 end
 -- end: backoff
@@ -50,8 +57,11 @@ local function promote(due)
       dropped = dropped + 1
     else
       -- An id that stood here as a ghost may have become a job elsewhere since: where its row says, it stays.
-      local home = ({active = active, dead = dead})[redis.call('HGET', key, 'state')]
-      if not (home and redis.call('ZSCORE', home, id)) then
+      -- Who passes no key of that set has the word of the row alone.
+      local state = redis.call('HGET', key, 'state')
+      local lives = state == 'active' or state == 'dead'
+      local home = ({active = active, dead = dead})[state]
+      if not (lives and (not home or redis.call('ZSCORE', home, id))) then
         write('HSET', key, 'state', 'pending')
         moved[#moved + 1] = 0
         moved[#moved + 1] = id
@@ -80,7 +90,7 @@ local function reap(lapsed, now, jitter)
       -- An id that stood here as a ghost may have become a job elsewhere since: where its row says, it stays.
       local token = row[1] or '0'
       local used = (tonumber(token) or 0) - (tonumber(row[2]) or 0)
-      local limit = tonumber(row[3]) or tonumber(policy[1]) or 5
+      local limit = whole(row[3]) or whole(policy[1]) or 5
       local lapses = (tonumber(row[4]) or 0) + 1
       if limit > 0 and used >= limit then
         local reason = 'lease expired on attempt ' .. used .. ' of ' .. limit
@@ -151,7 +161,8 @@ if next_expiry[1] and tonumber(next_expiry[2]) <= now then
     -- A job that was claimed once has started, whatever became of that attempt. The row decides: the index may name a
     -- job that is gone, whose id was used again.
     local waits = row[1] == '0' and (row[2] == 'pending' or row[2] == 'scheduled')
-    if waits and (tonumber(row[3]) or math.huge) <= now then
+    local expires = waits and (tonumber(row[3]) or math.huge) <= now
+    if expires and redis.call('HEXISTS', prefix .. id, 'payload') == 1 then
       redis.call('ZREM', row[2] == 'pending' and pending or schedule, id)
       redis.call('ZADD', dead, 0, id)
       redis.call('HSET', prefix .. id, 'state', 'dead', 'last_error', 'expired')

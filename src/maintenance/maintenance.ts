@@ -35,7 +35,7 @@ export type MaintenanceReport = {
   readonly reaped: number
   readonly dead: number
   readonly ghosts: number
-  /** Queues that were due and not finished, because the budget was used or because they failed. */
+  /** Queues that were due and not finished, because the budget was used (of those it came to) or because they failed. */
   readonly remaining: readonly string[]
   /** Queues that failed, and why. */
   readonly failures: readonly { readonly queue: string; readonly cause: unknown }[]
@@ -240,10 +240,10 @@ export async function maintain(
   if (leavesFence && due.length > 0) judge((await run(port, [readFence]))[0])
   const remaining: string[] = []
   const known = new Set<string>()
-  while (due.length > 0 && !isOver()) {
+  while (due.length > 0) {
     for (const { queue } of due) known.add(queue)
     remaining.push(...(await work(due.filter(({ queue }) => isQueueName(queue) && only(queue)))))
-    if (due.length < PLAN_PAGE) break
+    if (due.length < PLAN_PAGE || isOver()) break
     // What was visited is due no more; what failed, was touched again or is no queue still stands in front.
     due = (await readPlan(PLAN_PAGE + known.size, false)).filter(({ queue }) => !known.has(queue))
   }

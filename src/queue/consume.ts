@@ -65,9 +65,6 @@ const SWEEP_LIMIT = 100
 /** Ghosts in a row that one claim removes before it answers that there is nothing. */
 const MAX_GHOSTS = 100
 
-/** How often one batch claim looks again before it answers that there is nothing. */
-const MAX_LOOKS = 10
-
 /** What an isolate remembers of a queue between claims. */
 export type Look = { at: number; paused: boolean; capped: boolean; leaseMs: number }
 
@@ -92,6 +89,9 @@ export function createConsumer(port: RedisPort, queue: string, look: Look, now: 
       limit,
       Math.random(),
     ])
+
+  const claimMany = async (limit: number, options: ClaimOptions): Promise<Claimed> =>
+    readClaim((await run(port, [claimManyCall(limit, options)]))[0])
 
   function readClaim(reply: Reply | undefined): Claimed {
     const [status, nextMs, ...rest] = list(reply)
@@ -176,22 +176,19 @@ export function createConsumer(port: RedisPort, queue: string, look: Look, now: 
     /** Claims up to `limit` jobs by the batch script; without a limit one job by the contract's script. */
     async claim(options: ClaimOptions): Promise<Claimed> {
       if (options.limit !== undefined) {
-        for (let looks = 1; ; looks++) {
-          const claimed = readClaim((await run(port, [claimManyCall(options.limit, options)]))[0])
-          // Nothing, and more to look at: ids that are no jobs any more stand in front, or much is due at once.
-          const isCut = claimed.jobs.length === 0 && claimed.nextMs === 0 && !claimed.paused
-          if (!isCut || looks === MAX_LOOKS) return claimed
-        }
+        return claimMany(options.limit, options)
       }
       const looked = now() - look.at
       // A clock that was set back must not make an old look young.
       if (looked < 0 || looked >= LOOK_EVERY_MS) await lookAtQueue()
       if (look.paused) return { jobs: [], paused: true }
       // The contract's script does not know the cap: with one, the batch script claims.
-      if (look.capped) return readClaim((await run(port, [claimManyCall(1, options)]))[0])
+      if (look.capped) return claimMany(1, options)
       const leaseMs = options.leaseMs ?? look.leaseMs
       for (let ghosts = 0; ghosts < MAX_GHOSTS; ghosts++) {
-        const job = await core.claim(leaseMs)
+        const job = await core.claim(leaseMs).catch(passOver)
+        // The batch script passes over what stands in the place of a row, or fails where it is a set of the queue.
+        if (job === 'no row') return claimMany(1, options)
         if (job === undefined) break
         const { id, token, payload } = job
         if (payload !== undefined) return { jobs: [{ id, token, payload, leaseMs }], paused: false }
@@ -211,6 +208,12 @@ export function createConsumer(port: RedisPort, queue: string, look: Look, now: 
       return claim === undefined ? { results } : { results, claimed: readClaim(claimed) }
     },
   }
+}
+
+/** The contract's script stops at a key of another type: that is no failure of Redis. */
+function passOver(error: unknown): 'no row' {
+  if (error instanceof UpstreamError && error.ofAnotherType) return 'no row'
+  throw error
 }
 
 function millisecondsOf(item: Settlement): number | '' {

@@ -327,6 +327,7 @@ export function createObserver(port: RedisPort, queue: string) {
         ['ZSCORE', keys.schedule, id],
         ['ZSCORE', keys.active, id],
       ])
+      if (isOfAnotherType(reply)) return undefined
       const row = pairs(reply)
       const payload = bytes(row.get('payload'))
       if (payload === undefined) return undefined

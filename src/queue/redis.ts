@@ -41,14 +41,23 @@ export class UpstreamError extends Error {
   readonly overloaded: boolean
   /** Whether the connection broke: what was sent may have run, and its answer was lost on the way. */
   readonly answerLost: boolean
+  /** Whether a key held another type than the command is for. */
+  readonly ofAnotherType: boolean
   constructor(
     message: string,
-    options: { retryable?: boolean; overloaded?: boolean; answerLost?: boolean; cause?: unknown } = {},
+    options: {
+      retryable?: boolean
+      overloaded?: boolean
+      answerLost?: boolean
+      ofAnotherType?: boolean
+      cause?: unknown
+    } = {},
   ) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause })
     this.retryable = options.retryable ?? true
     this.overloaded = options.overloaded ?? false
     this.answerLost = options.answerLost ?? false
+    this.ofAnotherType = options.ofAnotherType ?? false
   }
 }
 

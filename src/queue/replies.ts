@@ -16,6 +16,7 @@ const unexpected = (): never => {
 const failed = (error: RedisError): never => {
   throw new UpstreamError('Redis answered an error', {
     overloaded: /^ERR max .*limit exceeded/.test(error.text),
+    ofAnotherType: isOfAnotherType(error),
   })
 }
 

@@ -474,7 +474,8 @@ const PUMP_FORMS: readonly Form[] = [
       run: (hand) => hand.list(set),
       effect: () => effects.nothing,
       reply: (_, { id, before: { rows, ...sets } }) => {
-        const row = rows[id] ?? {}
+        // A row without a payload is none.
+        const row = rows[id]?.['payload'] === undefined ? {} : rows[id]
         const fields = ['state', 'attempts', 'max_attempts', 'lapses', 'start_by', 'last_error', 'payload']
         const score = sets[set][id]
         return score === undefined

@@ -72,6 +72,21 @@ describe.each([
     await clean()
   })
 
+  test('is no job to who reads it, and none to a claim without a limit, which gives the next one', async () => {
+    await hand.enqueue(BROKEN)
+    await hand.enqueue(LAST)
+    await put(BROKEN)
+    expect(await queue.job(BROKEN)).toBeUndefined()
+    expect((await queue.claim({})).jobs.map(({ id }) => id)).toEqual([LAST])
+  })
+
+  test('in the place of a claim that is remembered is none', async () => {
+    await hand.enqueue(FIRST)
+    await hand.claim()
+    await hand.send(command === 'SET' ? 'RPUSH' : command, hand.keys.claim('c'), ...value)
+    expect((await queue.claim({ limit: 1, claimId: 'c' })).jobs).toEqual([])
+  })
+
   test('is dropped by a batch claim, which gives the jobs beside it', async () => {
     await three('pending')
     expect((await queue.claim({ limit: 10 })).jobs.map(({ id }) => id)).toEqual([FIRST, LAST])
@@ -150,6 +165,15 @@ describe.each([
 })
 
 describe('a job without a payload', () => {
+  test('does not expire into a dead one', async () => {
+    await hand.enqueueMany([{ id: BROKEN, startBy: 1 }])
+    await hand.send('HDEL', hand.keys.job(BROKEN), 'payload')
+    await hand.sweep()
+    expect(await hand.send('ZCARD', hand.keys.dead)).toBe(0)
+    await hand.claimMany(1)
+    await clean()
+  })
+
   test('is none to a redrive of many, dry or not, and to a list', async () => {
     await hand.send('HSET', hand.keys.job(BROKEN), 'state', 'dead', 'last_error', 'e')
     await hand.send('ZADD', hand.keys.dead, 0, BROKEN)
@@ -186,6 +210,7 @@ describe('an id that stood in a set as a ghost, and became a job elsewhere by a 
 
   const brought = [
     ['schedule', 'promote', () => queue.promote(10)],
+    ['schedule', 'core promote', () => hand.promote()],
     ['schedule', 'sweep', () => hand.sweep()],
     ['schedule', 'claim', () => hand.claimMany(0)],
     ['active', 'reap', () => queue.reap(10)],
@@ -216,6 +241,13 @@ describe('an id that stood in a set as a ghost, and became a job elsewhere by a 
       await clean()
     },
   )
+
+  test('is held by nobody: its job can be removed', async () => {
+    await hand.send('ZADD', hand.keys.active, 9_000_000_000_000, BROKEN)
+    await hand.enqueue(BROKEN)
+    expect(await queue.remove(BROKEN)).toBe('removed')
+    await clean()
+  })
 
   test('keeps its holder: a promote neither hands it out again nor takes the lease away', async () => {
     await hand.send('ZADD', hand.keys.schedule, 1, BROKEN)
@@ -258,6 +290,19 @@ describe('a Redis that is full', () => {
     await clean()
   })
 
+  test('takes none with an id of the caller’s either, where it has to look closer', async () => {
+    await redis.port.send([ROOM])
+    await hand.send('HSET', hand.keys.meta, 'maxAttempts', 3)
+    await hand.enqueue(FIRST)
+    await hand.claim()
+    await hand.send('HSET', hand.keys.job(LAST), 'attempts', 3)
+    await redis.port.send([FULL])
+    for (const job of [{ id: BROKEN }, { id: BROKEN, delayMs: 20 }, { id: LAST }])
+      await expect(queue.enqueueMany([{ payload: 'x', ...job }])).rejects.toBeInstanceOf(UpstreamError)
+    expect(await hand.enqueue(LAST)).toHaveProperty('error')
+    expect((await queue.stats()).counts).toEqual({ pending: 0, active: 1, scheduled: 0, dead: 0 })
+  })
+
   test('still hands out its jobs, brings in what is due and lapsed, and lets every holder settle', async () => {
     const ids = Array.from({ length: 9 }, (_, n) => idOf(n + 1))
     const [due = '', lapsed = '', ...others] = ids
@@ -285,6 +330,24 @@ describe('a Redis that is full', () => {
     expect(await settled({ id: four, action: 'retry', delayMs: 5 })).toMatchObject({ status: 'scheduled' })
     expect(await queue.retry(five, tokenOf(five), { delayMs: 5 })).toMatchObject({ status: 'scheduled' })
     for (const id of [one, ...rest]) expect(await queue.complete(id, tokenOf(id))).toBe('completed')
+    await clean()
+  })
+})
+
+describe('a setting that is no whole number', () => {
+  test.each(['0.5', '-5', 'nan', 'inf', 'x', ''])('%j has its default, in every script', async (value) => {
+    const fields = ['maxAttempts', 'backoffBaseMs', 'backoffMaxMs', 'leaseMs', 'maxActive', 'maxPending']
+    await hand.send('HSET', hand.keys.meta, ...fields.flatMap((field) => [field, value]))
+    for (const id of [FIRST, BROKEN, LAST]) await queue.enqueueMany([{ payload: 'x', id }])
+    const { jobs } = await queue.claim({ limit: 2, claimId: 'c' })
+    expect(jobs.map(({ leaseMs }) => leaseMs)).toEqual([30_000, 30_000])
+    expect((await queue.claim({ limit: 2, claimId: 'c' })).jobs).toHaveLength(2)
+    const retried = await queue.retry(FIRST, 1, {})
+    expect(retried).toMatchObject({ status: 'scheduled' })
+    expect('delayMs' in retried && retried.delayMs).toBeLessThanOrEqual(1_000)
+    expect((await queue.claim({ limit: 5, leaseMs: 10 })).jobs).toHaveLength(1)
+    await untilServer(redis.port, (await serverNow(redis.port)) + 12)
+    await queue.reap(10)
     await clean()
   })
 })
