@@ -30,13 +30,13 @@ function readStdin(): Promise<Buffer> {
   return buffer(process.stdin)
 }
 
-/** JSON as it was written, every digit of it, without the space around it. */
-export function checkJson(text: string): string {
+/** JSON as it was written, every digit of it, without the space around it; undefined when it is none. */
+export function jsonOf(text: string): string | undefined {
   try {
     JSON.parse(text)
+    return text.trim()
   } catch {
     // The parser's own words would quote the payload.
-    throw new UsageError('The payload is no JSON. With --text it is stored as the text that it is.')
+    return undefined
   }
-  return text.trim()
 }

@@ -13,6 +13,7 @@ import { retryCommand } from './commands/retry.ts'
 import { statsCommand } from './commands/stats.ts'
 import { watchCommand } from './commands/watch.ts'
 import { refuseTokenOption } from './connection.ts'
+import { causeOf, messageOf } from './error-text.ts'
 import { EXIT, EXIT_CODES_TEXT, type ExitCode, exitCodeOf } from './exit-codes.ts'
 import { PACKAGE } from './package-json.ts'
 import { UsageError } from './usage-error.ts'
@@ -76,18 +77,21 @@ function codeOf(error: unknown): ExitCode {
   return error instanceof EchoMQError ? exitCodeOf(error.code) : EXIT.failed
 }
 
-const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
-
 function errorText(error: unknown): string {
   const { errors = [], requestId } = error instanceof EchoMQError ? error : {}
   // The first one is in the message.
   const fields = errors.slice(1).map(({ path, message }) => `  ${path} ${message}\n`)
   const request = requestId === undefined ? '' : `  request ${requestId}\n`
-  return `error: ${messageOf(error)}\n${fields.join('')}${request}`
+  const cause = causeOf(error)
+  const why = cause === undefined ? '' : `  ${cause}\n`
+  return `error: ${messageOf(error)}\n${why}${fields.join('')}${request}`
 }
 
 function errorJson(error: unknown): string {
   if (!(error instanceof EchoMQError)) return JSON.stringify({ error: { message: messageOf(error) } })
   const { code, message, status, reason, state, errors, retryable, requestId } = error
-  return JSON.stringify({ error: { code, message, status, reason, state, errors, retryable, requestId } })
+  const cause = causeOf(error)
+  return JSON.stringify({
+    error: { code, message, cause, status, reason, state, errors, retryable, requestId },
+  })
 }

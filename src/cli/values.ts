@@ -1,5 +1,6 @@
 /** The values of arguments and options: how they are read, and refused in one sentence. */
 import { InvalidArgumentError } from 'commander'
+import { UsageError } from './usage-error.ts'
 
 const UNIT_MS = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const
 
@@ -14,6 +15,20 @@ export function parseDuration(text: string): number {
 /** An integer in decimal digits. */
 export function parseCount(text: string): number {
   if (!/^\d{1,15}$/.test(text)) throw new InvalidArgumentError('It must be an integer in decimal digits.')
+  return Number(text)
+}
+
+/** How many at most: none would be a strange thing to ask for. */
+export function parseLimit(text: string): number {
+  const limit = parseCount(text)
+  if (limit === 0) throw new InvalidArgumentError('It must be 1 or more.')
+  return limit
+}
+
+/** A job's token. An argument of its own: what commander says of those is not for people. */
+export function parseToken(text: string): number {
+  if (!/^\d{1,15}$/.test(text))
+    throw new UsageError('The token of a job is a number: the one that the claim printed beside its id.')
   return Number(text)
 }
 

@@ -90,6 +90,20 @@ describe('a job', () => {
     expect(await ok('claim', queue, '--json')).toContain(`"payload":${exact}}`)
   })
 
+  test('goes out as it was typed, so the API says what cannot be kept', async () => {
+    const queue = freshQueue()
+    const twice = await emq('enqueue', queue, '{"a":1,"a":2}')
+    expect(twice).toMatchObject({ code: 2, stdout: '' })
+    expect(twice.stderr).toContain('A key is given twice.')
+    expect((await emq('enqueue', queue, '"\\ud800"')).code).toBe(2)
+    // As text it is text.
+    await ok('enqueue', queue, '--text', '{"a":1,"a":2}')
+    await ok('enqueue', queue, '9007199254740993')
+    const claimed = await ok('claim', queue, '--limit', '2', '--json')
+    expect(claimed).toContain('"payload":{"a":1,"a":2}}\n')
+    expect(claimed).toContain('"payload":9007199254740993}\n')
+  })
+
   test('comes from stdin, and as text when it is to be text', async () => {
     const queue = freshQueue()
     expect((await runCli(['enqueue', queue], { env, stdin: '{"a":1}\n' })).code).toBe(0)
@@ -104,6 +118,17 @@ describe('a job', () => {
     expect(await ok('enqueue', queue, input, '--lines')).toBe('3 enqueued\n')
     expect(jsonOf(await ok('enqueue', queue, input, '--lines', '--json'))).toHaveLength(3)
     expect(await ok('claim', queue, '--limit', '10', '--json')).toContain('"payload":{"three":3.0}}')
+  })
+
+  test('of which the API refuses some: those are named, the others are in', async () => {
+    const queue = freshQueue()
+    const stdin = '1\n\n{"a":1,"a":2}\n2\n'
+    const { code, stdout, stderr } = await runCli(['enqueue', queue, '--lines'], { env, stdin })
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '2 enqueued, 1 refused\n' })
+    expect(stderr).toMatch(/^line 3: enqueue: invalid: .*twice\.\n$/)
+    const asJson = await runCli(['enqueue', queue, '--lines', '--json'], { env, stdin })
+    expect(jsonOf(asJson.stdout)[1]).toMatchObject({ line: 3, error: { code: 'invalid' } })
+    expect((await queueOf(queue).stats()).counts.pending).toBe(4)
   })
 })
 
@@ -144,8 +169,31 @@ describe('looking and operating', () => {
     await ok('enqueue', queue, '1')
     expect(await ok('pause', queue)).toBe(`${queue} paused\n`)
     expect((await emq('claim', queue)).code).toBe(3)
-    expect(jsonOf(await ok('resume', queue, '--json'))).toEqual([{ queue, paused: false }])
+    expect(jsonOf(await ok('resume', queue, '--json'))).toEqual([{ queue, paused: false, known: true }])
     expect((await emq('claim', queue)).code).toBe(0)
+  })
+})
+
+describe('a name that may be mistyped', () => {
+  test('a queue that was never used can be paused and resumed, with a note', async () => {
+    const queue = freshQueue()
+    const note = `note: ${queue} was never used. Is that its name?\n`
+    expect(await emq('pause', queue)).toEqual({ code: 0, stdout: `${queue} paused\n`, stderr: note })
+    const other = freshQueue()
+    const { stdout, stderr } = await emq('resume', other, '--json')
+    expect(jsonOf(stdout)).toEqual([{ queue: other, paused: false, known: false }])
+    expect(stderr).toContain('never used')
+  })
+
+  test('its list of jobs is 3, as its stats are; that of a queue without jobs is 0 and empty', async () => {
+    const queue = freshQueue()
+    expect(await emq('jobs', queue)).toMatchObject({
+      code: 3,
+      stdout: '',
+      stderr: expect.stringContaining('not_found'),
+    })
+    await queueOf(queue).enqueue(1)
+    expect(await ok('jobs', queue, '--state', 'dead')).toBe('')
   })
 })
 
@@ -154,7 +202,7 @@ describe('watch', () => {
     const name = freshQueue()
     const queue = queueOf(name)
     await queue.enqueueMany([{ payload: 1 }, { payload: 2 }])
-    const { child, ended } = startCli(['watch', name, '--until-empty', '--interval', '50ms'], { env })
+    const { child, ended } = startCli(['watch', name, '--until-empty', '--interval', '200ms'], { env })
     await new Promise((resolve) => child.stdout.once('data', resolve))
     for (const job of await queue.claim({ limit: 2 })) await queue.complete(job)
     const { code, stdout } = await ended
@@ -169,7 +217,7 @@ describe('watch', () => {
   test('as JSON, and ends in order when it is asked to', async () => {
     const name = freshQueue()
     await queueOf(name).enqueue(1)
-    const { child, ended } = startCli(['watch', name, '--json', '--interval', '10ms'], { env })
+    const { child, ended } = startCli(['watch', name, '--json', '--interval', '200ms'], { env })
     await new Promise((resolve) => child.stdout.once('data', resolve))
     child.kill('SIGINT')
     const { code, stdout, stderr } = await ended
@@ -181,7 +229,7 @@ describe('watch', () => {
     const name = freshQueue()
     const queue = queueOf(name)
     await queue.enqueueMany(Array.from({ length: 40 }, (_, nth) => ({ payload: nth })))
-    const { child, ended } = startCliOnTerminal(['watch', name, '--until-empty', '--interval', '20ms'], {
+    const { child, ended } = startCliOnTerminal(['watch', name, '--until-empty', '--interval', '200ms'], {
       env,
     })
     await new Promise((resolve) => child.stdout.once('data', resolve))
@@ -197,7 +245,7 @@ describe('watch', () => {
   test('says that Redis is away, and goes on', async () => {
     const name = freshQueue()
     await queueOf(name).enqueue(1)
-    const { child, ended } = startCli(['watch', name, '--interval', '10ms'], { env })
+    const { child, ended } = startCli(['watch', name, '--interval', '200ms'], { env })
     await new Promise((resolve) => child.stdout.once('data', resolve))
     stack.bridge.answer({ status: 500, body: '{"error":"ERR boom"}' }, { times: Number.POSITIVE_INFINITY })
     await new Promise((resolve) => child.stderr.once('data', resolve))
@@ -254,6 +302,9 @@ describe('refusals', () => {
       stdin: '1\n2\n',
     })
     expect(lines).toMatchObject({ code: 2, stdout: '2 refused\n' })
+    expect(lines.stderr).toMatch(
+      /^line 1: enqueue: invalid: delayMs .*\nline 2: enqueue: invalid: delayMs .*\n$/,
+    )
   })
 
   test('a Redis that is away is 1', async () => {

@@ -12,8 +12,8 @@ const SECRET = 'emq_Zm9yLXRoZS1leWVzLW9mLW5vYm9keQ'
 const env = { EMQ_URL: 'http://127.0.0.1:1', EMQ_TOKEN: SECRET }
 
 const COMMANDS = [
-  ...['enqueue', 'claim', 'complete', 'retry', 'stats', 'jobs', 'redrive', 'pause', 'resume', 'watch', 'dev'],
-  'token',
+  ...['enqueue', 'claim', 'complete', 'retry', 'stats', 'jobs'],
+  ...['redrive', 'pause', 'resume', 'watch', 'dev', 'token'],
 ]
 
 test('the help names every command, the environment and the exit codes', async () => {
@@ -46,6 +46,9 @@ test.each([
   ['a job token that is none', ['complete', 'emails', 'JOB0KHTOWnGLuC', 'x']],
   ['a job id that is none', ['complete', 'emails', '../x', '1']],
   ['a queue name that is none', ['stats', '../x']],
+  ['a list of nothing', ['jobs', 'emails', '--limit', '0']],
+  ['a claim of nothing', ['claim', 'emails', '--limit', '0']],
+  ['a look without a pause', ['watch', 'emails', '--interval', '199ms']],
   ['a payload that is no JSON', ['enqueue', 'emails', '{to: ada}']],
   ['a file that is not there', ['enqueue', 'emails', '@/nonexistent']],
   ['an id for many lines', ['enqueue', 'emails', '1', '--lines', '--id', 'JOB0KHTOWnGLuC']],
@@ -58,6 +61,58 @@ test.each([
   expect(stdout).toBe('')
   expect(stderr).not.toBe('')
   expect(stderr).not.toContain('    at ')
+})
+
+test.each([
+  [
+    ['complete', 'emails', 'JOB0KHTOWnGLuC', 'x'],
+    'The token of a job is a number: the one that the claim printed',
+  ],
+  [['redrive', 'emails', 'JOB0KHTOWnGLuC', '--all'], 'exclude each other'],
+  [['redrive', 'emails', 'JOB0KHTOWnGLuC', '--error-contains', 'x'], 'exclude each other'],
+  [['stats', '../x'], 'queue name must match'],
+  [['jobs', 'emails', '--limit', '0'], 'It must be 1 or more.'],
+  [['watch', 'emails', '--interval', '0ms'], 'It must be 200ms or more.'],
+])('%j is told what would do', async (args, words) => {
+  const { code, stderr } = await runCli(args, { env })
+  expect(stderr).toContain(words)
+  expect(code).toBe(2)
+})
+
+test.each(['127.0.0.1:8787', 'localhost:8787', 'ftp://queue', 'https://me:pw@queue', 'https://queue?a=1'])(
+  'the URL %s is 2, in one sentence',
+  async (url) => {
+    const { code, stderr } = await runCli(['stats', 'emails'], { env: { ...env, EMQ_URL: url } })
+    expect({ code, stderr }).toEqual({
+      code: 2,
+      stderr: expect.stringMatching(
+        /^error: The URL \(EMQ_URL or --url\) must begin with http:\/\/ or https:\/\/ .*\n$/,
+      ),
+    })
+  },
+)
+
+test('a token that was not copied whole is 2, and not shown', async () => {
+  const { code, stderr } = await runCli(['stats', 'emails'], { env: { ...env, EMQ_TOKEN: `${SECRET} x` } })
+  expect(code).toBe(2)
+  expect(stderr).toContain('EMQ_TOKEN')
+  expect(stderr).not.toContain(SECRET)
+})
+
+test('help says defaults with their units', async () => {
+  const { stdout } = await runCli(['watch', '--help'])
+  expect(stdout).toMatch(/--interval <duration> .*200ms \(default: 1s\)/)
+})
+
+test('lines that are no JSON are named, and nothing is sent', async () => {
+  const stdin = '{"a":1}\n\n{b}\n2\n'
+  expect(await runCli(['enqueue', 'emails', '--lines'], { env, stdin })).toEqual({
+    code: 2,
+    stdout: '',
+    stderr: 'error: Line 3 is no JSON. Nothing was enqueued. With --text each line is stored as it is.\n',
+  })
+  const many = await runCli(['enqueue', 'emails', '--lines'], { env, stdin: 'x\n'.repeat(12) })
+  expect(many.stderr).toMatch(/^error: Lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, \.\.\. are no JSON\. Nothing/)
 })
 
 test.each([
@@ -80,11 +135,36 @@ test('a token on the command line is refused, and not repeated', async () => {
   }
 })
 
+/** The address of a server that has gone. */
+async function abandonedUrl(): Promise<string> {
+  const server = createServer()
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  const address = server.address()
+  await new Promise((resolve) => server.close(resolve))
+  return `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`
+}
+
 test('a deployment that cannot be reached is 1, and the token is not shown', async () => {
-  const { code, stdout, stderr } = await runCli(['pause', 'emails', '--json'], { env })
+  const url = await abandonedUrl()
+  const { code, stdout, stderr } = await runCli(['pause', 'emails', '--json', '--url', url], { env })
   expect(code).toBe(1)
-  expect(JSON.parse(stderr)).toMatchObject({ error: { code: 'network', retryable: true } })
+  expect(JSON.parse(stderr)).toMatchObject({
+    error: { code: 'network', retryable: true, cause: expect.stringContaining('ECONNREFUSED') },
+  })
   expect(stdout + stderr).not.toContain(SECRET)
+})
+
+test('why there was no answer is said: nobody listens, or there is no such host', async () => {
+  const url = await abandonedUrl()
+  const refused = await runCli(['stats', 'emails', '--url', url], { env })
+  expect(refused.stderr.split('\n')).toEqual([
+    `error: ${url}/v1/queues/emails: no answer`,
+    expect.stringContaining('ECONNREFUSED'),
+    '',
+  ])
+  const unknown = await runCli(['stats', 'emails', '--url', 'http://nobody.invalid'], { env })
+  expect(unknown.stderr).toMatch(/no answer\n {2}.*(ENOTFOUND|EAI_AGAIN).*\n$/)
+  expect(unknown.code).toBe(1)
 })
 
 test('--url wins over EMQ_URL', async () => {

@@ -3,7 +3,7 @@ import { Command } from 'commander'
 import { type ConnectionOptions, queueOf, urlOption } from '../connection.ts'
 import { EXIT } from '../exit-codes.ts'
 import { jobJson, payloadText, print } from '../output.ts'
-import { formatDuration, parseCount, parseDuration } from '../values.ts'
+import { formatDuration, parseDuration, parseLimit } from '../values.ts'
 
 type Options = ConnectionOptions & {
   readonly limit?: number
@@ -19,7 +19,7 @@ export function claimCommand(): Command {
       'Takes the oldest jobs of a queue and prints each with its id, its token and its payload. Complete a job, or give it back, with its id and token before its lease is over: then somebody else may have it.',
     )
     .argument('<queue>')
-    .option('--limit <count>', 'how many at most, up to 100 (default: 1)', parseCount)
+    .option('--limit <count>', 'how many at most, up to 100 (default: 1)', parseLimit)
     .option('--lease <duration>', "how long they are held (default: the queue's)", parseDuration)
     .option('--wait <duration>', 'how long to wait for a job, up to 25s (default: not at all)', parseDuration)
     .addOption(urlOption())

@@ -3,7 +3,7 @@ import { Command } from 'commander'
 import { type ConnectionOptions, queueOf, urlOption } from '../connection.ts'
 import { EXIT } from '../exit-codes.ts'
 import { print, printJson } from '../output.ts'
-import { parseCount } from '../values.ts'
+import { parseToken } from '../values.ts'
 
 type Options = ConnectionOptions & { readonly json?: true }
 
@@ -13,7 +13,7 @@ export function completeCommand(): Command {
     .description('Says that a job is done: nothing of it remains.')
     .argument('<queue>')
     .argument('<id>', 'of the job')
-    .argument('<token>', 'that the claim gave with the job', parseCount)
+    .argument('<token>', 'that the claim gave with the job', parseToken)
     .addOption(urlOption())
     .option('--json', 'print the result as JSON')
     .addHelpText(

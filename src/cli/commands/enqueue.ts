@@ -4,7 +4,7 @@ import type { EnqueueOptions, EnqueueResult, Queue } from '../../client/index.ts
 import { type ConnectionOptions, queueOf, urlOption } from '../connection.ts'
 import { EXIT, exitCodeOf } from '../exit-codes.ts'
 import { print, printJson } from '../output.ts'
-import { checkJson, readText } from '../payload.ts'
+import { jsonOf, readText } from '../payload.ts'
 import { startProgress } from '../progress.ts'
 import { UsageError } from '../usage-error.ts'
 import { parseCount, parseDuration, parseInstant } from '../values.ts'
@@ -24,6 +24,8 @@ type Options = ConnectionOptions & {
 
 /** What one request takes. */
 const BATCH = 1000
+/** Lines that are named when they are no JSON. */
+const MAX_NAMED = 10
 
 export function enqueueCommand(): Command {
   return new Command('enqueue')
@@ -51,6 +53,8 @@ export function enqueueCommand(): Command {
     .addHelpText(
       'after',
       `
+With --lines nothing is sent when any line is no JSON. A line that the API refuses is named, and the others are enqueued.
+
 Examples:
   $ echomq-edge enqueue emails '{"to":"ada@example.com"}'
   $ echomq-edge enqueue emails @mail.json --delay 5m --key welcome-42
@@ -61,12 +65,15 @@ Examples:
 }
 
 async function run(name: string, argument: string | undefined, options: Options): Promise<void> {
-  const queue = queueOf(name, options)
-  const read = options.text ? (text: string) => text : checkJson
+  const queue = queueOf(name, options, options.text ? 'text' : 'json')
+  const read = options.text ? (text: string) => text : jsonOf
   const text = await readText(argument)
-  if (options.lines) return enqueueLines(queue, text.split(/\r?\n/).filter(Boolean).map(read), options)
+  if (options.lines) return enqueueLines(queue, linesOf(text, read), options)
 
-  const { id, status } = await queue.enqueue(read(text), jobOptions(options))
+  const payload = read(text)
+  if (payload === undefined)
+    throw new UsageError('The payload is no JSON. With --text it is stored as the text that it is.')
+  const { id, status } = await queue.enqueue(payload, jobOptions(options))
   if (options.json) printJson({ id, status })
   else print(`${id} ${status}`)
 }
@@ -75,25 +82,44 @@ function jobOptions({ delay, runAt, startBy, id, key, keyTtl, maxAttempts }: Opt
   return { delayMs: delay, runAt, startBy, id, idempotencyKey: key, idempotencyTtlMs: keyTtl, maxAttempts }
 }
 
-async function enqueueLines(
-  queue: Queue<string>,
-  payloads: readonly string[],
-  options: Options,
-): Promise<void> {
+type Line = { readonly line: number; readonly payload: string }
+
+/** @throws {UsageError} that names the lines that are no JSON, before anything is sent. */
+function linesOf(text: string, read: (line: string) => string | undefined): Line[] {
+  const lines = text.split(/\r?\n/).map((line, nth) => ({ line: nth + 1, text: line, payload: read(line) }))
+  const wrong = lines.filter((line) => line.text && line.payload === undefined).map(({ line }) => line)
+  if (wrong.length > 0) {
+    const named = `${wrong.slice(0, MAX_NAMED).join(', ')}${wrong.length > MAX_NAMED ? ', ...' : ''}`
+    const which = wrong.length === 1 ? `Line ${named} is` : `Lines ${named} are`
+    throw new UsageError(`${which} no JSON. Nothing was enqueued. With --text each line is stored as it is.`)
+  }
+  return lines.flatMap(({ line, text, payload }) =>
+    text && payload !== undefined ? [{ line, payload }] : [],
+  )
+}
+
+async function enqueueLines(queue: Queue<string>, lines: readonly Line[], options: Options): Promise<void> {
   if (options.id !== undefined || options.key !== undefined)
     throw new UsageError('--id and --key are for one job; with --lines each job has its own.')
   const progress = startProgress('enqueued')
   const tally = new Map<string, number>()
-  for (let at = 0; at < payloads.length; at += BATCH) {
-    const items = payloads.slice(at, at + BATCH).map((payload) => ({ ...jobOptions(options), payload }))
-    const results = await queue.enqueueMany(items)
-    progress.show(at + items.length, payloads.length)
-    for (const result of results) {
+  for (let at = 0; at < lines.length; at += BATCH) {
+    const batch = lines.slice(at, at + BATCH)
+    const items = batch.map(({ payload }) => ({ ...jobOptions(options), payload }))
+    const results = await queue.enqueueMany(items).catch((error: unknown) => {
+      progress.clear()
+      if (at > 0) process.stderr.write(`Lines before line ${batch[0]?.line} were sent, none from there on.\n`)
+      throw error
+    })
+    progress.show(at + items.length, lines.length)
+    results.forEach((result, nth) => {
       const outcome = 'error' in result ? 'refused' : result.status
       tally.set(outcome, (tally.get(outcome) ?? 0) + 1)
+      const line = batch[nth]?.line
       if ('error' in result) process.exitCode ??= exitCodeOf(result.error.code)
-      if (options.json) printJson(lineOf(result))
-    }
+      if (options.json) printJson(lineOf(result, line))
+      else if ('error' in result) process.stderr.write(`line ${line}: ${result.error.message}\n`)
+    })
   }
   progress.clear()
   if (options.json) return
@@ -101,8 +127,8 @@ async function enqueueLines(
   if (tally.size === 0) process.exitCode = EXIT.nothing
 }
 
-function lineOf(result: EnqueueResult): object {
+function lineOf(result: EnqueueResult, line: number | undefined): object {
   if (!('error' in result)) return result
   const { code, message, errors } = result.error
-  return { id: result.id, error: { code, message, errors } }
+  return { line, id: result.id, error: { code, message, errors } }
 }

@@ -4,7 +4,7 @@ import type { JobState, JobsOptions, JobView } from '../../client/index.ts'
 import { type ConnectionOptions, queueOf, urlOption } from '../connection.ts'
 import { EXIT } from '../exit-codes.ts'
 import { jobJson, payloadText, plain, print, printTable } from '../output.ts'
-import { parseCount, parseInstant } from '../values.ts'
+import { parseInstant, parseLimit } from '../values.ts'
 
 type Options = ConnectionOptions & {
   readonly state: JobState
@@ -32,7 +32,7 @@ export function jobsCommand(): Command {
         .default('pending'),
     )
     .option('--oldest', 'oldest first; of scheduled and active ones: what is due or lapses soonest')
-    .option('--limit <count>', 'how many at most', parseCount, 50)
+    .option('--limit <count>', 'how many at most', parseLimit, 50)
     .option('--from <instant>', 'made then or later; in pending and dead only', parseInstant)
     .option('--to <instant>', 'made before then; in pending and dead only', parseInstant)
     .option('--payload', 'with their payloads')
@@ -41,6 +41,8 @@ export function jobsCommand(): Command {
     .addHelpText(
       'after',
       `
+Exits with 3 when the queue was never used, or there is no job with the id.
+
 Examples:
   $ echomq-edge jobs emails --state dead
   $ echomq-edge jobs emails JOB0KHTOWnGLuC
@@ -58,13 +60,14 @@ async function run(name: string, id: string | undefined, options: Options): Prom
   }
   const rows: string[][] = []
   let count = 0
-  if (limit > 0) {
-    for await (const job of queueOf(name, options).jobs(filter)) {
-      if (json) print(jobJson(job))
-      else rows.push(rowOf(job))
-      if (++count === limit) break
-    }
+  const queue = queueOf(name, options)
+  for await (const job of queue.jobs(filter)) {
+    if (json) print(jobJson(job))
+    else rows.push(rowOf(job))
+    if (++count === limit) break
   }
+  // Nothing in a queue, and no such queue, are not the same: of the second the stats say so.
+  if (count === 0) await queue.stats()
   printTable(rows)
 }
 

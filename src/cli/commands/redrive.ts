@@ -50,8 +50,12 @@ Examples:
 async function run(name: string, id: string | undefined, options: Options): Promise<void> {
   const { all, errorContains, from, to, dryRun, json } = options
   const selects = all ?? errorContains ?? from ?? to
-  if ((id === undefined) === (selects === undefined))
+  if (id === undefined && selects === undefined)
     throw new UsageError('Which jobs? Give the id of one, or --all, or a filter.')
+  if (id !== undefined && selects !== undefined)
+    throw new UsageError(
+      'The id of one job, and --all or a filter, exclude each other: give one or the other.',
+    )
   if (id !== undefined && dryRun) throw new UsageError('--dry-run counts what --all or a filter selects.')
   const queue = queueOf(name, options)
 

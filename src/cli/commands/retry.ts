@@ -2,7 +2,7 @@
 import { Command } from 'commander'
 import { type ConnectionOptions, queueOf, urlOption } from '../connection.ts'
 import { print, printJson } from '../output.ts'
-import { parseCount, parseDuration } from '../values.ts'
+import { parseCount, parseDuration, parseToken } from '../values.ts'
 
 type Options = ConnectionOptions & {
   readonly error?: string
@@ -19,7 +19,7 @@ export function retryCommand(): Command {
     )
     .argument('<queue>')
     .argument('<id>', 'of the job')
-    .argument('<token>', 'that the claim gave with the job', parseCount)
+    .argument('<token>', 'that the claim gave with the job', parseToken)
     .option('--error <text>', 'what went wrong')
     .option('--delay <duration>', "how long to wait (default: the queue's backoff)", parseDuration)
     .option(

@@ -5,9 +5,10 @@
  * A look that fails for a reason that may pass is said and not the end. Ctrl-C is the ordinary way to stop.
  */
 import { setTimeout } from 'node:timers/promises'
-import { Command } from 'commander'
+import { Command, InvalidArgumentError, Option } from 'commander'
 import { EchoMQError, type Queue, type QueueStats } from '../../client/index.ts'
 import { type ConnectionOptions, queueOf, urlOption } from '../connection.ts'
+import { causeOf } from '../error-text.ts'
 import { print, printJson } from '../output.ts'
 import { createScreen } from '../screen.ts'
 import { parseDuration } from '../values.ts'
@@ -26,7 +27,11 @@ export function watchCommand(): Command {
       'Shows the numbers of a queue as they change, with its pace and a progress bar while it drains. Stop it with Ctrl-C.',
     )
     .argument('<queue>')
-    .option('--interval <duration>', 'between two looks', parseDuration, 1000)
+    .addOption(
+      new Option('--interval <duration>', 'between two looks, at least 200ms')
+        .argParser(parseInterval)
+        .default(1000, '1s'),
+    )
     .option('--until-empty', 'end with 0 once nothing is pending, active or scheduled')
     .addOption(urlOption())
     .option('--json', 'print each look as a line of JSON')
@@ -41,6 +46,15 @@ Examples:
   $ echomq-edge watch emails --json | jq -c .counts`,
     )
     .action(run)
+}
+
+/** Each look is a request that is paid for, and nobody reads faster. */
+const MIN_INTERVAL_MS = 200
+
+function parseInterval(text: string): number {
+  const ms = parseDuration(text)
+  if (ms < MIN_INTERVAL_MS) throw new InvalidArgumentError(`It must be ${MIN_INTERVAL_MS}ms or more.`)
+  return ms
 }
 
 async function run(name: string, options: Options): Promise<void> {
@@ -67,7 +81,7 @@ async function look(queue: Queue<string>, signal: AbortSignal): Promise<QueueSta
   } catch (error) {
     if (signal.aborted) return undefined
     if (!(error instanceof EchoMQError) || !error.retryable) throw error
-    process.stderr.write(`${error.message}\n`)
+    process.stderr.write(`${[error.message, causeOf(error)].filter(Boolean).join('  ')}\n`)
     return undefined
   }
 }
