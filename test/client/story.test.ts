@@ -331,3 +331,17 @@ test('drain works a queue empty', async () => {
   expect(result).toEqual({ done: 29, failed: 1, released: 0 })
   await isClean(name)
 })
+
+test('a drain works what stands behind thousands of ids that are none', async () => {
+  const name = freshQueue()
+  const queue = connect().queue(name)
+  const ids = Array.from({ length: 2_500 }, (_, n) => `JOB${String(n).padStart(11, '0')}`)
+  await raw.run('ZADD', `emq:{${name}}:pending`, ...ids.flatMap((id) => [0, id]))
+  await queue.enqueue(1)
+  expect(await queue.drain(async () => {}, { deadlineMs: 10_000 })).toEqual({
+    done: 1,
+    failed: 0,
+    released: 0,
+  })
+  await isClean(name)
+})
