@@ -1,8 +1,9 @@
 /**
  * The fence of versions: a database that another wire version has claimed is refused before anything is written.
  *
- * Read on an isolate's first contact with a database and again with each maintenance run. Only an acceptance is
- * remembered; a refusal is looked at anew by the next request, so that mending the database mends the service.
+ * Read on an isolate's first contact with a database and again by maintenance, before it visits anything. Only an
+ * acceptance is remembered; a refusal is looked at anew by the next request, so that mending the database mends the
+ * service.
  */
 import { GLOBAL_KEYS, wireMatches } from '../protocol/keys.ts'
 import { type RedisPort, type Reply, repeatIfLost } from './redis.ts'
