@@ -6,6 +6,7 @@
  */
 import { Option } from 'commander'
 import { EchoMQ, type EchoMQOptions, type Queue } from '../client/index.ts'
+import { createTransport, type Transport } from '../client/transport.ts'
 import { UsageError } from './usage-error.ts'
 
 export type ConnectionOptions = { readonly url?: string }
@@ -40,6 +41,10 @@ export function queueOf(
   const fetch = send === 'json' ? sendingJson : readingText
   return new EchoMQ({ ...deploymentOf(options), fetch }).queue(name, { as: 'text' })
 }
+
+/** For what the client has no verb for: requests, sent again as those of its verbs are. */
+export const transportTo = (options: ConnectionOptions, fetch?: EchoMQOptions['fetch']): Transport =>
+  createTransport({ ...deploymentOf(options), fetch })
 
 /** Reads of jobs ask for text, too. */
 function readingText(address: string, init: RequestInit): Promise<Response> {

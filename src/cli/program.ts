@@ -6,9 +6,14 @@ import { claimCommand } from './commands/claim.ts'
 import { completeCommand } from './commands/complete.ts'
 import { localStackCommand } from './commands/dev.ts'
 import { enqueueCommand } from './commands/enqueue.ts'
+import { extendCommand } from './commands/extend.ts'
+import { failCommand } from './commands/fail.ts'
 import { jobsCommand } from './commands/jobs.ts'
 import { pauseCommand, resumeCommand } from './commands/pause.ts'
+import { queuesCommand } from './commands/queues.ts'
 import { redriveCommand } from './commands/redrive.ts'
+import { releaseCommand } from './commands/release.ts'
+import { removeCommand } from './commands/remove.ts'
 import { retryCommand } from './commands/retry.ts'
 import { statsCommand } from './commands/stats.ts'
 import { watchCommand } from './commands/watch.ts'
@@ -40,9 +45,14 @@ const COMMANDS = [
   claimCommand,
   completeCommand,
   retryCommand,
+  failCommand,
+  releaseCommand,
+  extendCommand,
+  queuesCommand,
   statsCommand,
   jobsCommand,
   redriveCommand,
+  removeCommand,
   pauseCommand,
   resumeCommand,
   watchCommand,

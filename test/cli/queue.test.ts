@@ -104,6 +104,22 @@ describe('a job', () => {
     expect(claimed).toContain('"payload":9007199254740993}\n')
   })
 
+  test('is failed, released, extended', async () => {
+    const queue = freshQueue()
+    const { id } = await queueOf(queue).enqueue(1)
+    await ok('claim', queue)
+    expect(await ok('extend', queue, id, '1', '--lease', '10m')).toBe(`${id} extended  10m\n`)
+    expect(await ok('release', queue, id, '1')).toBe(`${id} pending\n`)
+    expect((await emq('release', queue, id, '1')).code).toBe(4)
+    await ok('claim', queue)
+    expect(jsonOf(await ok('release', queue, id, '2', '--delay', '10ms', '--json'))).toEqual([
+      { id, status: 'scheduled' },
+    ])
+    await ok('claim', queue, '--wait', '10s')
+    expect(await ok('fail', queue, id, '3', '--error', 'no such address')).toBe(`${id} dead\n`)
+    expect(await ok('jobs', queue, '--state', 'dead')).toContain('no such address')
+  })
+
   test('comes from stdin, and as text when it is to be text', async () => {
     const queue = freshQueue()
     expect((await runCli(['enqueue', queue], { env, stdin: '{"a":1}\n' })).code).toBe(0)
@@ -192,9 +208,30 @@ describe('a name that may be mistyped', () => {
       stdout: '',
       stderr: expect.stringContaining('not_found'),
     })
-    await queueOf(queue).enqueue(1)
+    const { id } = await queueOf(queue).enqueue(1)
     expect(await ok('jobs', queue, '--state', 'dead')).toBe('')
+    expect(await ok('remove', queue, id)).toBe(`${id} removed\n`)
+    expect((await emq('remove', queue, id)).code).toBe(3)
   })
+})
+
+test('what a lease holds is not removed', async () => {
+  const queue = freshQueue()
+  const { id } = await queueOf(queue).enqueue(1)
+  await ok('claim', queue)
+  expect(await emq('remove', queue, id)).toMatchObject({ code: 4, stdout: '' })
+})
+
+test('lists the queues, all pages of them', async () => {
+  const names = Array.from({ length: 52 }, freshQueue)
+  await Promise.all(names.map((name) => queueOf(name).enqueue(1)))
+  const listed = jsonOf(await ok('queues', '--json'))
+  expect(listed.map(({ queue }) => queue)).toEqual(expect.arrayContaining(names))
+  const lines = linesOf(await ok('queues'))
+  expect(lines).toHaveLength(listed.length)
+  expect(lines.find((line) => line.startsWith(`${names[0]} `))).toMatch(
+    /^\S+ +pending 1 +active 0 +scheduled 0 +dead 0$/,
+  )
 })
 
 describe('watch', () => {

@@ -12,8 +12,8 @@ const SECRET = 'emq_Zm9yLXRoZS1leWVzLW9mLW5vYm9keQ'
 const env = { EMQ_URL: 'http://127.0.0.1:1', EMQ_TOKEN: SECRET }
 
 const COMMANDS = [
-  ...['enqueue', 'claim', 'complete', 'retry', 'stats', 'jobs'],
-  ...['redrive', 'pause', 'resume', 'watch', 'dev', 'token'],
+  ...['enqueue', 'claim', 'complete', 'retry', 'fail', 'release', 'extend', 'queues', 'stats', 'jobs'],
+  ...['redrive', 'remove', 'pause', 'resume', 'watch', 'dev', 'token'],
 ]
 
 test('the help names every command, the environment and the exit codes', async () => {
@@ -49,6 +49,7 @@ test.each([
   ['a list of nothing', ['jobs', 'emails', '--limit', '0']],
   ['a claim of nothing', ['claim', 'emails', '--limit', '0']],
   ['a look without a pause', ['watch', 'emails', '--interval', '199ms']],
+  ['an extension without a length', ['extend', 'emails', 'JOB0KHTOWnGLuC', '1']],
   ['a payload that is no JSON', ['enqueue', 'emails', '{to: ada}']],
   ['a file that is not there', ['enqueue', 'emails', '@/nonexistent']],
   ['an id for many lines', ['enqueue', 'emails', '1', '--lines', '--id', 'JOB0KHTOWnGLuC']],
