@@ -210,6 +210,7 @@ describe('the local stack of the package', () => {
   test('names what it needs beyond the package, and its help is there all the same', async () => {
     const { code, stderr } = await dev(process.execPath)
     expect(code).toBe(1)
+    expect(stderr).toContain('In the project where echomq-edge is installed')
     const { peerDependencies } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8'))
     const { hono: _, ...peers } = peerDependencies
     const packages = Object.entries(peers).map(([name, range]) => `${name}@${range}`)
@@ -217,6 +218,15 @@ describe('the local stack of the package', () => {
     expect((await outcomeOf(process.execPath, [BIN, 'dev', '--help'], { cwd: installed.folder })).code).toBe(
       0,
     )
+  })
+
+  test('says of a Node that is too old before it asks for packages that would be of no use to it', async () => {
+    const { stdout: version } = await outcomeOf(SYSTEM_NODE, ['--version'], { cwd: installed.folder })
+    const isOld = Number.parseInt(version.slice(1), 10) < 24
+    const { code, stderr } = await dev(SYSTEM_NODE)
+    expect(code).toBe(1)
+    expect(stderr).toContain(isOld ? 'needs Node 24 or newer; this is 2' : 'npm install --save-dev')
+    expect(stderr.includes('npm install')).toBe(!isOld)
   })
 
   test(

@@ -30,13 +30,15 @@ Examples:
 
 /** @throws {Error} that says what to do, when the stack cannot run here. */
 function prepare(): void {
-  const missing = PACKAGE.optionalPeers.filter(([name]) => !isInstalled(name))
-  if (missing.length > 0) {
-    const packages = missing.map(([name, range]) => `${name}@${range}`).join(' ')
-    throw new Error(`The local stack needs more than the package:\n\n  npm install --save-dev ${packages}\n`)
-  }
+  // First, because an older Node has no use for the packages.
   if (Number.parseInt(process.versions.node, 10) < OLDEST_NODE)
     throw new Error(`The local stack needs Node ${OLDEST_NODE} or newer; this is ${process.versions.node}.`)
+  const missing = PACKAGE.optionalPeers.filter(([name]) => !isInstalled(name))
+  if (missing.length === 0) return
+  const packages = missing.map(([name, range]) => `${name}@${range}`).join(' ')
+  throw new Error(
+    `The local stack needs more than the package. In the project where echomq-edge is installed:\n\n  npm install --save-dev ${packages}\n\nA copy that npx fetched for once (\`npx -p\`), or that is installed globally, does not see them.`,
+  )
 }
 
 function isInstalled(name: string): boolean {
