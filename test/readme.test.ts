@@ -83,6 +83,20 @@ describe('commands', () => {
     expect(readme).toContain(`\`${JSON.stringify(last)}\``)
   })
 
+  test('the lines of the command line work, by the package and by the script of a clone', async () => {
+    const [{ code = '' } = {}] = blocks.filter(({ code }) => code.includes('npx echomq-edge enqueue'))
+    // Those that end by themselves.
+    const commands = code.split('\n').filter((line) => /^(export |npx echomq-edge (?!watch|dev))/.test(line))
+    const lines = commands.join('\n').replaceAll('http://127.0.0.1:8787', stack.url)
+    const run = (program: string) => shell(lines.replaceAll('npx echomq-edge', program))
+    const printed = /^JOB\w{11} enqueued\n0 redriven\n$/
+
+    expect(commands).toHaveLength(4)
+    expect(await run('node src/cli/main.ts')).toMatch(printed)
+    const [, script = ''] = /`(npm run cli [^`]*)`/.exec(readme) ?? []
+    expect(await run(script)).toMatch(printed)
+  })
+
   test('the tokens of the deployment are made as it says', async () => {
     const commands = blocks.flatMap(({ code }) => code.match(/^npm run token .*$/gm) ?? [])
     const made = await Promise.all(commands.map(shell))
@@ -107,9 +121,7 @@ function examplesIn(section: string): string[] {
 }
 
 describe('code', () => {
-  const excerpts = blocks.filter(
-    ({ language, code }) => ['ts', 'go', 'toml'].includes(language) && !isBinding(code),
-  )
+  const excerpts = blocks.filter(({ language }) => ['ts', 'go', 'toml'].includes(language))
 
   test('there is some for every place', () => {
     const places = readme.split('\n## ').find((section) => section.startsWith('Where it runs')) ?? ''
@@ -135,26 +147,13 @@ describe('code', () => {
     expect(files.filter(holds)).toHaveLength(1)
   })
 
-  test('has the right types, in the examples and in the README', () => {
-    const bindings = of('ts').filter(({ code }) => isBinding(code))
-    expect(bindings).toHaveLength(1)
-    const caller = join(PROJECT, 'examples/readme.ts')
-    const source = `import type { QueueBinding } from 'echomq-edge'
-      export async function call(env: { readonly EMQ: QueueBinding }, to: string): Promise<void> {
-        ${bindings.map(({ code }) => code).join('')}
-      }`
+  test('has the right types', () => {
     const examples = filesBelow('examples/')
-    const program = programOf(examples, { [caller]: source })
 
     expect(examples.length).toBeGreaterThan(4)
-    expect(wrongIn(program, [...examples, caller])).toBe('')
+    expect(wrongIn(programOf(examples), examples)).toBe('')
   })
 })
-
-/** A call over a service binding: it stands for itself, so it is checked and not looked for. */
-function isBinding(code: string): boolean {
-  return /^await env\.EMQ\.enqueue\('emails', \{ to \}\)\n$/.test(code)
-}
 
 const documents = [
   'README.md',
