@@ -2,14 +2,17 @@
  * A TCP front before workerd: passes bytes both ways, and tells workerd at once when a caller has hung up.
  *
  * workerd by itself takes the orderly end of a connection for half of one that still listens, and works on for nobody;
- * Cloudflare does not. So the end of a caller reaches workerd as a reset, which ends the request (`request.signal`). A
- * caller that ends only its own half and still listens is taken for gone, too. The front knows nothing of HTTP, keeps
- * no byte back and has no limits of its own.
+ * Cloudflare does not. So the end of a caller reaches workerd as a reset, which ends the request (`request.signal`),
+ * unless the answer begins within half a second: a caller may end its own half with the request and still listen. The
+ * front knows nothing of HTTP, keeps no byte back and has no limits of its own.
  */
 
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { LOCALHOST } from './ports.ts'
+
+/** Who has ended its half and hears nothing for so long is taken for gone. */
+const GRACE_MS = 500
 
 export type Front = {
   readonly url: string
@@ -26,7 +29,7 @@ export type Front = {
  */
 export async function startFront(port: number, behind: () => Promise<number>): Promise<Front> {
   const callers = new Set<Socket>()
-  const server = createServer({ noDelay: true }, (caller) => {
+  const server = createServer({ noDelay: true, allowHalfOpen: true }, (caller) => {
     callers.add(caller)
     caller.once('close', () => callers.delete(caller))
     // What went wrong shows as the close that follows.
@@ -54,7 +57,14 @@ function passOn(caller: Socket, behind: number): void {
   worker.on('error', () => {})
 
   caller.pipe(worker, { end: false })
-  caller.once('end', () => worker.resetAndDestroy())
+  caller.once('end', () => {
+    const patience = setTimeout(() => worker.resetAndDestroy(), GRACE_MS)
+    worker.once('close', () => clearTimeout(patience))
+    worker.once('data', () => {
+      clearTimeout(patience)
+      worker.end()
+    })
+  })
   caller.once('close', () => worker.resetAndDestroy())
 
   worker.pipe(caller)

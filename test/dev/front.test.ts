@@ -98,6 +98,16 @@ test.each([
   expect(error).toMatchObject({ code: 'ECONNRESET' })
 })
 
+test('a caller that ends its half with the request hears the answer all the same', async () => {
+  const { caller, behind } = await connected()
+  behind.once('data', (request: Buffer) => {
+    behind.write(`heard ${request}`)
+    behind.once('end', () => behind.end('.'))
+  })
+  caller.end('this')
+  expect((await caller.toArray()).join('')).toBe('heard this.')
+})
+
 test('an orderly end comes through after the last byte, a reset as a reset', async () => {
   const orderly = await connected()
   orderly.behind.end('the last byte')
