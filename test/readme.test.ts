@@ -288,6 +288,30 @@ describe('costs', () => {
     ])
   })
 
+  test('what the client sends costs what the paragraph below says', async () => {
+    const emails = queue()
+    await emails.enqueueMany(payloads(10))
+    const claims = async (limit: number, claimId?: string) => {
+      const cost = await costOf(() => post(emails.name, 'claim', { limit, claimId }))
+      return cost.total
+    }
+    const named = await claims(1, 'alone')
+    const beside = await claims(1, 'beside')
+    const [one, two, three] = [await claims(1), await claims(2), await claims(3)]
+    const enqueued = await costOf(() => emails.enqueue('x'))
+    const delayed = await costOf(() => emails.enqueue('x', { delayMs: 60_000 }))
+
+    const each = two - one
+    expect(three - two).toBe(each)
+    const paragraph = readme.replaceAll(/\s+/g, ' ')
+    expect(paragraph).toContain(
+      `makes an enqueue ${enqueued.total} as soon as one job is active, scheduled or dead; with a delay it is ${delayed.total}.`,
+    )
+    expect(paragraph).toContain(
+      `is ${one - each} and ${each} a job; a \`claimId\` adds ${named - one}, or ${beside - one} while something is active.`,
+    )
+  })
+
   test('a look before a claim costs what it says', async () => {
     const name = freshQueue()
     const claimed = await costOf(() => claim(name))
