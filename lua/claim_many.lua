@@ -5,7 +5,7 @@
 -- ARGV: jobPrefix, leaseMs (empty = the queue's, else 30000), limit (jobs), jitter (0 <= jitter < 1)
 -- REPLIES: {ok | paused | full, ms until the next job is due or lapses or -1, then for each job id, payload, token, ms of lease left}
 -- REPEATABLE: with a claim key: the jobs of the claim that are still live, with the same tokens; without one a repeat takes further jobs
--- COST: empty 5 commands (HMGET, TIME, ZRANGE, ZRANGE, ZRANGE), EXISTS for the last with a claim key while anything is active; 1 more on a queue with a cap (ZCARD); then 2 a job (HMGET, HSET) and 2 a batch (ZREM, ZADD); with a claim key 1 more to remember it, and 1 (EXISTS) to look for it while anything is active
+-- COST: empty 5 commands (HMGET, TIME, ZRANGE, ZRANGE, ZRANGE), EXISTS for the last with a claim key while anything is active; then 2 a job (HMGET, HSET) and 2 a batch (ZREM, ZADD); 1 more on a queue with a cap while anything is active (ZCARD); with a claim key 1 more to remember it, and 1 (EXISTS) to look for it while anything is active
 local active, pending, schedule, dead, failed, ghosts, meta, start_by, claim = unpack(KEYS)
 local prefix, limit, jitter = ARGV[1], math.max(0, math.floor(tonumber(ARGV[3]))), tonumber(ARGV[4]) or 0.5
 local MAX_BYTES, SWEEP, ROUNDS = 8 * 1024 * 1024, 100, 10
@@ -156,16 +156,17 @@ end
 -- end: sweep
 sweep()
 
-local cap = whole(settings[6]) or 0
-if cap > 0 and not settings[4] then limit = math.min(limit, cap - redis.call('ZCARD', active)) end
-local closed = settings[4] and 'paused' or cap > 0 and limit <= 0 and 'full'
+local paused = settings[4]
+local function peek()
+  return limit > 0 and redis.call('ZRANGE', pending, 0, limit - 1) or {}
+end
 
 -- The answer of this very claim may have been lost: what it gave is still its own. Most claims that come back empty
 -- find nothing remembered and nothing pending, which is one question; where one of the two is there, pending tells which.
 local peeked
 if claim and next_lapse[1] then
-  local there = closed and 2 or redis.call('EXISTS', claim, pending)
-  if there < 2 then peeked = there == 0 and {} or redis.call('ZRANGE', pending, 0, math.max(limit, 1) - 1) end
+  local there = paused and 2 or redis.call('EXISTS', claim, pending)
+  if there < 2 then peeked = there == 0 and {} or peek() end
   if there == 2 or there == 1 and #peeked == 0 then
     local words = {}
     for word in string.gmatch(read('GET', claim) or '', '%S+') do words[#words + 1] = word end
@@ -187,7 +188,14 @@ local function wait()
   if not due and not lapse then return -1 end
   return math.max(0, math.min(due or math.huge, lapse or math.huge) - now)
 end
-if closed then return {closed, wait()} end
+if paused then return {'paused', wait()} end
+local cap = whole(settings[6]) or 0
+if cap > 0 then
+  -- Where nothing is pending, how many are active makes no difference.
+  peeked = peeked or peek()
+  limit = math.min(limit, cap - (#peeked > 0 and next_lapse[1] and redis.call('ZCARD', active) or 0))
+  if limit <= 0 then return {'full', wait()} end
+end
 
 -- What is to be written is known in whole before anything is.
 local reply, given, leased, left, expiring, broken = {'ok', -1}, 0, {}, {}, {}, {}

@@ -85,6 +85,11 @@ test('an empty batch claim is at most six commands, with a claim id too, whateve
       queue.claim({ limit: 100, claimId: 'a' }),
     ),
   ).toBeLessThanOrEqual(6)
+  await queue.changeSettings({ maxActive: 5 })
+  for (const claimId of [undefined, 'a'])
+    expect(
+      await costOf('empty batch claim under a cap', () => queue.claim({ limit: 100, claimId })),
+    ).toBeLessThanOrEqual(6)
   await queue.enqueueMany([{ payload: 'z' }])
   await queue.pause()
   expect(
