@@ -2,16 +2,18 @@
  * A TCP front before workerd: passes bytes both ways, and tells workerd at once when a caller has hung up.
  *
  * workerd by itself takes the orderly end of a connection for half of one that still listens, and works on for nobody;
- * Cloudflare does not. So the end of a caller reaches workerd as a reset, which ends the request (`request.signal`),
- * unless the answer begins within half a second: a caller may end its own half with the request and still listen. The
- * front knows nothing of HTTP, keeps no byte back and has no limits of its own.
+ * Cloudflare does not. So the end of a caller reaches workerd as a reset, which ends the request (`request.signal`). A
+ * caller may also end its own half right behind the request and still listen: then half a second is left for the
+ * answer to begin. The front knows nothing of HTTP, keeps no byte back and has no limits of its own.
  */
 
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { LOCALHOST } from './ports.ts'
 
-/** Who has ended its half and hears nothing for so long is taken for gone. */
+/** An end so soon after the last byte may belong to the request. */
+const BEHIND_MS = 100
+/** Who ended its half like that and hears nothing for so long is taken for gone. */
 const GRACE_MS = 500
 
 export type Front = {
@@ -57,8 +59,13 @@ function passOn(caller: Socket, behind: number): void {
   worker.on('error', () => {})
 
   caller.pipe(worker, { end: false })
+  let heardAt = performance.now()
+  caller.on('data', () => {
+    heardAt = performance.now()
+  })
   caller.once('end', () => {
-    const patience = setTimeout(() => worker.resetAndDestroy(), GRACE_MS)
+    const isBehindRequest = performance.now() - heardAt <= BEHIND_MS
+    const patience = setTimeout(() => worker.resetAndDestroy(), isBehindRequest ? GRACE_MS : 0)
     worker.once('close', () => clearTimeout(patience))
     worker.once('data', () => {
       clearTimeout(patience)
