@@ -5,8 +5,8 @@
 import { cp, mkdir, rm, writeFile } from 'node:fs/promises'
 import { defineConfig } from 'tsdown'
 import { ROUTES } from './src/app.ts'
-import { buildWorker } from './src/dev/wrangler.ts'
-import { makeReference } from './src/http/reference.ts'
+import { makeReference } from './src/reference/reference.ts'
+import { buildWorker } from './src/stack/wrangler.ts'
 
 /** For whatever has the standards of the web. */
 const anywhere = { platform: 'neutral', target: 'es2022', dts: true } as const
@@ -14,17 +14,17 @@ const anywhere = { platform: 'neutral', target: 'es2022', dts: true } as const
 export default defineConfig([
   // One file without an import.
   { ...anywhere, entry: { client: 'src/client/index.ts' } },
-  { ...anywhere, entry: { index: 'src/package.ts', bundle: 'src/bundle.ts' } },
+  { ...anywhere, entry: { index: 'src/index.ts', bundle: 'src/bundle.ts' } },
   {
     ...anywhere,
-    entry: { worker: 'src/index.ts' },
+    entry: { worker: 'src/worker.ts' },
     deps: { neverBundle: ['cloudflare:workers'] },
     // What package.json has under `imports` for Workers.
     inputOptions: { resolve: { conditionNames: ['workerd', 'import', 'default'] } },
   },
   {
     // The command line, and the process that runs the Worker for its `dev`.
-    entry: { main: 'src/cli/main.ts', 'worker-host': 'src/dev/worker-host.ts' },
+    entry: { main: 'src/cli/main.ts', 'worker-host': 'src/stack/worker-host.ts' },
     outDir: 'dist/cli',
     platform: 'node',
     target: 'node20',

@@ -25,23 +25,28 @@ function importsOf(file: string): Import[] {
 const imports = files.flatMap(importsOf)
 const inside = imports.filter(({ to }) => /\.tsx?$/.test(to))
 
+/** Rooms that run on a developer's machine only. */
+const LOCAL = ['stack', 'tools']
+const isLocal = (room: string): boolean => LOCAL.includes(room)
+
 /** What each room may import; a room that is not listed here may not exist. */
 const MAY_IMPORT: Record<string, readonly string[]> = {
   errors: [],
   protocol: ['protocol'],
   env: ['protocol'],
-  queue: ['protocol', 'queue', 'env'],
+  queue: ['protocol', 'queue', 'env', 'wake'],
+  wake: ['queue', 'wake'],
   maintenance: ['protocol', 'queue', 'maintenance'],
-  deployment: ['env', 'queue'],
-  http: ['protocol', 'queue', 'http', 'maintenance', 'errors', 'env'],
-  app: ['protocol', 'queue', 'http', 'maintenance', 'errors', 'env', 'deployment'],
-  'service-binding': ['client'],
-  service: ['app', 'deployment', 'http', 'client', 'service-binding'],
-  index: ['app', 'deployment', 'maintenance', 'service', 'env', 'queue', 'protocol'],
+  deployment: ['env', 'queue', 'wake'],
+  http: ['protocol', 'queue', 'wake', 'http', 'maintenance', 'errors', 'env'],
+  reference: ['protocol', 'http', 'errors', 'env', 'reference'],
+  app: ['protocol', 'queue', 'http', 'reference', 'maintenance', 'errors', 'env', 'deployment'],
+  service: ['app', 'deployment', 'http', 'client', 'service'],
+  worker: ['app', 'deployment', 'maintenance', 'service', 'wake', 'env', 'queue', 'protocol'],
   bundle: ['protocol'],
-  package: ['app', 'deployment', 'maintenance', 'service-binding'],
+  index: ['app', 'deployment', 'maintenance', 'service'],
   client: ['client'],
-  cli: ['cli', 'client', 'dev'],
+  cli: ['cli', 'client', 'stack'],
 }
 
 test('the source was found', () => {
@@ -52,7 +57,7 @@ test('the source was found', () => {
 test('every room imports only the rooms below it', () => {
   const wrong = inside.filter(({ from, to, isType }) => {
     const room = roomOf(from)
-    if (room === 'dev') return false
+    if (isLocal(room)) return false
     if (room === 'client' && isType && roomOf(to) === 'protocol') return false
     return !MAY_IMPORT[room]?.includes(roomOf(to))
   })
@@ -60,12 +65,12 @@ test('every room imports only the rooms below it', () => {
 })
 
 test('nothing imports the local stack but the command line that starts it', () => {
-  const users = inside.filter(({ from, to }) => roomOf(from) !== 'dev' && roomOf(to) === 'dev')
+  const users = inside.filter(({ from, to }) => !isLocal(roomOf(from)) && isLocal(roomOf(to)))
   expect(new Set(users.map(({ from }) => roomOf(from)))).toEqual(new Set(['cli']))
 })
 
 test('what runs on the edge imports nothing of Node', () => {
-  const edge = imports.filter(({ from }) => !['dev', 'cli'].includes(roomOf(from)))
+  const edge = imports.filter(({ from }) => ![...LOCAL, 'cli'].includes(roomOf(from)))
   expect(edge.filter(({ to }) => to.startsWith('node:'))).toEqual([])
 })
 

@@ -6,7 +6,7 @@ import { MAX_ITEMS_PER_SETTLE, MAX_JOBS_PER_CLAIM, MAX_WAIT_MS } from '../protoc
 import type { Refusal } from '../protocol/refusals.ts'
 import type { Claimed, Settled, Settlement } from '../queue/consume.ts'
 import type { Queue } from '../queue/database.ts'
-import { createPollingWaiter } from '../queue/waiting.ts'
+import { createPollingWaiter } from '../wake/polling.ts'
 import { findingProblem } from './body.ts'
 import { type As, claimedJobText } from './jobs-json.ts'
 import { accepted, itemError } from './refusal.ts'

@@ -2,112 +2,1623 @@
 
 export const SCRIPTS = {
   audit: {
-    name: 'audit',
-    sha1: 'da019d1a521a5a287c73455c3ceb83fb90be14fe',
+    name: "audit",
+    sha1: "da019d1a521a5a287c73455c3ceb83fb90be14fe",
+    keys: ["emq:{q}:pending","emq:{q}:active","emq:{q}:schedule","emq:{q}:dead","emq:{q}:metrics:ghosts","emq:{q}:start-by"],
+    keysEach: ["emq:{q}:job:<id>"],
+    args: ["walk","repair"],
+    argsEach: ["id"],
     repeatable: true,
-    source: "-- audit: judges jobs by what their rows and the four sets say of them; asked to, repairs what has one right answer.\n-- MOVE: with repair: into the one set that is right, for a job that stands in none or in several; none for a ghost\n-- KEYS: emq:{q}:pending emq:{q}:active emq:{q}:schedule emq:{q}:dead emq:{q}:metrics:ghosts emq:{q}:start-by\n-- KEYS EACH: emq:{q}:job:<id>\n-- ARGV: walk (the set in which the ids were found: pending | active | schedule | dead; rows = they are all the rows), repair (1 = do it)\n-- ARGV EACH: id\n-- REPLIES: for each finding id, kind (ghost | orphan | doubled | state | score), the sets that hold it with spaces, 1 when it was repaired\n-- REPEATABLE: yes, what was repaired is sound\n-- COST: 4 commands (ZMSCORE) and 2 for each id in a set (HEXISTS, HGET); at most 7 more for each id that is repaired\nlocal SETS, STATES = {'pending', 'active', 'schedule', 'dead'}, {'pending', 'active', 'scheduled', 'dead'}\nlocal PENDING, ACTIVE, SCHEDULE, DEAD = 1, 2, 3, 4\nlocal ghosts, start_by, FIXED = KEYS[5], KEYS[6], 6\nlocal walk, repair, BEFORE = ARGV[1], ARGV[2] == '1', 2\nlocal count = #ARGV - BEFORE\n\nlocal now\nlocal function clock()\n  if not now then\n    local t = redis.call('TIME')\n    now = t[1] * 1000 + math.floor(t[2] / 1000)\n  end\n  return now\nend\n\nlocal scores = {}\nfor set in ipairs(SETS) do\n  scores[set] = {}\n  for first = 1, count, 1000 do\n    local found = redis.call('ZMSCORE', KEYS[set], unpack(ARGV, BEFORE + first, BEFORE + math.min(first + 999, count)))\n    for i = 1, #found do scores[set][first + i - 1] = found[i] end\n  end\nend\n\n-- Where a job that stands in no set belongs. One that says active has lost its deadline: it gets one that is over, so\n-- that the next sweep ends it as it ends every lapsed lease, by the budget, and until then its holder may still settle.\n-- One that says scheduled has lost its time: it is handed out now, because the other choice is never.\nlocal HOMES = {pending = PENDING, active = ACTIVE, scheduled = PENDING, dead = DEAD}\n-- Which of several sets keeps a job whose word names none of them: a lease is never taken from a holder, a time is\n-- waited for, and only a job that is nowhere else stays dead, because there it would wait for a person.\nlocal KEEPERS = {ACTIVE, SCHEDULE, PENDING, DEAD}\n\nlocal function includes(sets, wanted)\n  for _, set in ipairs(sets) do\n    if set == wanted then return true end\n  end\nend\n\n-- The set of several that keeps a job: the one its word names, else the safest.\nlocal function keeper(sets, state)\n  for set, word in ipairs(STATES) do\n    if word == state and includes(sets, set) then return set end\n  end\n  for _, set in ipairs(KEEPERS) do\n    if includes(sets, set) then return set end\n  end\nend\n\nlocal function needs_zero(set, score)\n  return (set == PENDING or set == DEAD) and tonumber(score) ~= 0\nend\n\n-- Leaves the job in one set only, with the score and the word that belong there.\nlocal function put(id, key, home, sets, i)\n  for _, set in ipairs(sets) do\n    if set ~= home then redis.call('ZREM', KEYS[set], id) end\n  end\n  local score = scores[home][i]\n  if not score and home == ACTIVE then\n    redis.call('ZADD', KEYS[home], clock(), id)\n  elseif not score or needs_zero(home, score) then\n    redis.call('ZADD', KEYS[home], 0, id)\n  end\n  redis.call('HSET', key, 'state', STATES[home])\nend\n\n-- block: read\n-- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.\nlocal function read(command, key, ...)\n  local reply = redis.pcall(command, key, ...)\n  if type(reply) ~= 'table' or not reply.err then return reply end\n  if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end\nend\n-- end: read\nlocal reply = {}\nlocal function judge(i)\n  local id, key = ARGV[BEFORE + i], KEYS[FIXED + i]\n  local sets, names = {}, {}\n  for set, name in ipairs(SETS) do\n    if scores[set][i] then\n      sets[#sets + 1] = set\n      names[#names + 1] = name\n    end\n  end\n  -- A job is judged once: where the first set that holds it is walked, and among the rows when none does.\n  if (names[1] or 'rows') ~= walk then return end\n  local function report(kind, repaired)\n    local n = #reply\n    reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = id, kind, table.concat(names, ' '), repaired and 1 or 0\n  end\n\n  if read('HEXISTS', key, 'payload') ~= 1 then\n    -- It went since the walk met it.\n    if #sets == 0 and redis.call('EXISTS', key) == 0 then return end\n    if repair then\n      for _, set in ipairs(sets) do redis.call('ZREM', KEYS[set], id) end\n      redis.call('ZREM', start_by, id)\n      redis.call('DEL', key)\n      redis.pcall('HINCRBY', ghosts, 'count', 1)\n    end\n    return report('ghost', repair)\n  end\n\n  local state = redis.call('HGET', key, 'state')\n  if #sets == 0 then\n    local home = HOMES[state]\n    if repair and home then put(id, key, home, sets, i) end\n    return report('orphan', repair and home)\n  end\n  if #sets > 1 then\n    if repair then put(id, key, keeper(sets, state), sets, i) end\n    return report('doubled', repair)\n  end\n  local home = sets[1]\n  local misnamed, misplaced = state ~= STATES[home], needs_zero(home, scores[home][i])\n  if repair and (misnamed or misplaced) then put(id, key, home, sets, i) end\n  if misnamed then report('state', repair) end\n  if misplaced then report('score', repair) end\nend\n\nfor i = 1, count do judge(i) end\nreturn reply\n",
+    source: `-- audit: judges jobs by what their rows and the four sets say of them; asked to, repairs what has one right answer.
+-- MOVE: with repair: into the one set that is right, for a job that stands in none or in several; none for a ghost
+-- KEYS: emq:{q}:pending emq:{q}:active emq:{q}:schedule emq:{q}:dead emq:{q}:metrics:ghosts emq:{q}:start-by
+-- KEYS EACH: emq:{q}:job:<id>
+-- ARGV: walk (the set in which the ids were found: pending | active | schedule | dead; rows = they are all the rows), repair (1 = do it)
+-- ARGV EACH: id
+-- REPLIES: for each finding id, kind (ghost | orphan | doubled | state | score), the sets that hold it with spaces, 1 when it was repaired
+-- REPEATABLE: yes, what was repaired is sound
+-- COST: 4 commands (ZMSCORE) and 2 for each id in a set (HEXISTS, HGET); at most 7 more for each id that is repaired
+local SETS, STATES = {'pending', 'active', 'schedule', 'dead'}, {'pending', 'active', 'scheduled', 'dead'}
+local PENDING, ACTIVE, SCHEDULE, DEAD = 1, 2, 3, 4
+local ghosts, start_by, FIXED = KEYS[5], KEYS[6], 6
+local walk, repair, BEFORE = ARGV[1], ARGV[2] == '1', 2
+local count = #ARGV - BEFORE
+
+local now
+local function clock()
+  if not now then
+    local t = redis.call('TIME')
+    now = t[1] * 1000 + math.floor(t[2] / 1000)
+  end
+  return now
+end
+
+local scores = {}
+for set in ipairs(SETS) do
+  scores[set] = {}
+  for first = 1, count, 1000 do
+    local found = redis.call('ZMSCORE', KEYS[set], unpack(ARGV, BEFORE + first, BEFORE + math.min(first + 999, count)))
+    for i = 1, #found do scores[set][first + i - 1] = found[i] end
+  end
+end
+
+-- Where a job that stands in no set belongs. One that says active has lost its deadline: it gets one that is over, so
+-- that the next sweep ends it as it ends every lapsed lease, by the budget, and until then its holder may still settle.
+-- One that says scheduled has lost its time: it is handed out now, because the other choice is never.
+local HOMES = {pending = PENDING, active = ACTIVE, scheduled = PENDING, dead = DEAD}
+-- Which of several sets keeps a job whose word names none of them: a lease is never taken from a holder, a time is
+-- waited for, and only a job that is nowhere else stays dead, because there it would wait for a person.
+local KEEPERS = {ACTIVE, SCHEDULE, PENDING, DEAD}
+
+local function includes(sets, wanted)
+  for _, set in ipairs(sets) do
+    if set == wanted then return true end
+  end
+end
+
+-- The set of several that keeps a job: the one its word names, else the safest.
+local function keeper(sets, state)
+  for set, word in ipairs(STATES) do
+    if word == state and includes(sets, set) then return set end
+  end
+  for _, set in ipairs(KEEPERS) do
+    if includes(sets, set) then return set end
+  end
+end
+
+local function needs_zero(set, score)
+  return (set == PENDING or set == DEAD) and tonumber(score) ~= 0
+end
+
+-- Leaves the job in one set only, with the score and the word that belong there.
+local function put(id, key, home, sets, i)
+  for _, set in ipairs(sets) do
+    if set ~= home then redis.call('ZREM', KEYS[set], id) end
+  end
+  local score = scores[home][i]
+  if not score and home == ACTIVE then
+    redis.call('ZADD', KEYS[home], clock(), id)
+  elseif not score or needs_zero(home, score) then
+    redis.call('ZADD', KEYS[home], 0, id)
+  end
+  redis.call('HSET', key, 'state', STATES[home])
+end
+
+-- block: read
+-- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.
+local function read(command, key, ...)
+  local reply = redis.pcall(command, key, ...)
+  if type(reply) ~= 'table' or not reply.err then return reply end
+  if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end
+end
+-- end: read
+local reply = {}
+local function judge(i)
+  local id, key = ARGV[BEFORE + i], KEYS[FIXED + i]
+  local sets, names = {}, {}
+  for set, name in ipairs(SETS) do
+    if scores[set][i] then
+      sets[#sets + 1] = set
+      names[#names + 1] = name
+    end
+  end
+  -- A job is judged once: where the first set that holds it is walked, and among the rows when none does.
+  if (names[1] or 'rows') ~= walk then return end
+  local function report(kind, repaired)
+    local n = #reply
+    reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = id, kind, table.concat(names, ' '), repaired and 1 or 0
+  end
+
+  if read('HEXISTS', key, 'payload') ~= 1 then
+    -- It went since the walk met it.
+    if #sets == 0 and redis.call('EXISTS', key) == 0 then return end
+    if repair then
+      for _, set in ipairs(sets) do redis.call('ZREM', KEYS[set], id) end
+      redis.call('ZREM', start_by, id)
+      redis.call('DEL', key)
+      redis.pcall('HINCRBY', ghosts, 'count', 1)
+    end
+    return report('ghost', repair)
+  end
+
+  local state = redis.call('HGET', key, 'state')
+  if #sets == 0 then
+    local home = HOMES[state]
+    if repair and home then put(id, key, home, sets, i) end
+    return report('orphan', repair and home)
+  end
+  if #sets > 1 then
+    if repair then put(id, key, keeper(sets, state), sets, i) end
+    return report('doubled', repair)
+  end
+  local home = sets[1]
+  local misnamed, misplaced = state ~= STATES[home], needs_zero(home, scores[home][i])
+  if repair and (misnamed or misplaced) then put(id, key, home, sets, i) end
+  if misnamed then report('state', repair) end
+  if misplaced then report('score', repair) end
+end
+
+for i = 1, count do judge(i) end
+return reply
+`,
   },
   claim: {
-    name: 'claim',
-    sha1: '2319de1e94e21dd355032c7a25b90636b53f36cd',
+    name: "claim",
+    sha1: "2319de1e94e21dd355032c7a25b90636b53f36cd",
+    keys: ["emq:{q}:pending","emq:{q}:active"],
+    args: ["jobPrefix","leaseMs"],
     repeatable: false,
-    source: "local popped = redis.call('ZPOPMIN', KEYS[1])\nif #popped == 0 then return {} end\nlocal id = popped[1]\nlocal jk = ARGV[1] .. id\nlocal att = redis.call('HINCRBY', jk, 'attempts', 1)\nredis.call('HSET', jk, 'state', 'active')\nlocal t = redis.call('TIME')\nlocal now = t[1] * 1000 + math.floor(t[2] / 1000)\nredis.call('ZADD', KEYS[2], now + tonumber(ARGV[2]), id)\nreturn {id, redis.call('HGET', jk, 'payload'), att}\n",
+    source: `local popped = redis.call('ZPOPMIN', KEYS[1])
+if #popped == 0 then return {} end
+local id = popped[1]
+local jk = ARGV[1] .. id
+local att = redis.call('HINCRBY', jk, 'attempts', 1)
+redis.call('HSET', jk, 'state', 'active')
+local t = redis.call('TIME')
+local now = t[1] * 1000 + math.floor(t[2] / 1000)
+redis.call('ZADD', KEYS[2], now + tonumber(ARGV[2]), id)
+return {id, redis.call('HGET', jk, 'payload'), att}
+`,
   },
   claim_many: {
-    name: 'claim_many',
-    sha1: '3b2a042738b1364f183661313202918fd4838c4f',
+    name: "claim_many",
+    sha1: "3b2a042738b1364f183661313202918fd4838c4f",
+    keys: ["emq:{q}:active","emq:{q}:pending","emq:{q}:schedule","emq:{q}:dead","emq:{q}:metrics:failed","emq:{q}:metrics:ghosts","emq:{q}:meta","emq:{q}:start-by"],
+    optionalKeys: ["emq:{q}:claim:<claimId>"],
+    args: ["jobPrefix","leaseMs","limit","jitter"],
     repeatable: false,
-    source: "-- claim_many: hands out the oldest pending jobs, each under a lease and with its fencing token, after a sweep of what is due and what has lapsed.\n-- MOVE: pending -> active; scheduled -> pending; active -> pending | scheduled | dead; pending -> dead for a job that was to start by now\n-- KEYS: emq:{q}:active emq:{q}:pending emq:{q}:schedule emq:{q}:dead emq:{q}:metrics:failed emq:{q}:metrics:ghosts emq:{q}:meta emq:{q}:start-by\n-- OPTIONAL KEYS: emq:{q}:claim:<claimId>\n-- ARGV: jobPrefix, leaseMs (empty = the queue's, else 30000), limit (jobs), jitter (0 <= jitter < 1)\n-- REPLIES: {ok | paused | full, ms until the next job is due or lapses or -1, then for each job id, payload, token, ms of lease left}\n-- REPEATABLE: with a claim key: the jobs of the claim that are still live, with the same tokens; without one a repeat takes further jobs\n-- COST: empty 5 commands (HMGET, TIME, ZRANGE, ZRANGE, ZRANGE), EXISTS for the last with a claim key while anything is active; then 2 a job (HMGET, HSET) and 2 a batch (ZREM, ZADD); 1 more on a queue with a cap while anything is active (ZCARD); with a claim key 1 more to remember it, and 1 (EXISTS) to look for it while anything is active\nlocal active, pending, schedule, dead, failed, ghosts, meta, start_by, claim = unpack(KEYS)\nlocal prefix, limit, jitter = ARGV[1], math.max(0, math.floor(tonumber(ARGV[3]))), tonumber(ARGV[4]) or 0.5\nlocal MAX_BYTES, SWEEP, ROUNDS = 8 * 1024 * 1024, 100, 10\n-- block: chunked\n-- Lua hands a call a few thousand values at the most.\nlocal function chunked(command, key, values)\n  for first = 1, #values, 1000 do\n    redis.call(command, key, unpack(values, first, math.min(first + 999, #values)))\n  end\nend\n-- end: chunked\n-- block: whole\n-- A number of a setting or a row: whole and not negative, or nothing.\nlocal function whole(text)\n  local number = tonumber(text)\n  if number and number >= 0 and number < 2 ^ 53 and number == math.floor(number) then return number end\nend\n-- end: whole\nlocal settings = redis.call('HMGET', meta, 'maxAttempts', 'backoffBaseMs', 'backoffMaxMs', 'paused', 'leaseMs', 'maxActive')\nlocal policy = settings\nlocal lease = tonumber(ARGV[2]) or whole(settings[5]) or 30000\nif lease == 0 and ARGV[2] == '' then lease = 30000 end\n-- block: backoff\nlocal function ceiling(attempt)\n  local base, most = whole(policy[2]) or 1000, whole(policy[3]) or 600000\n  return math.min(most, base * 2 ^ math.max(0, math.min(attempt - 1, 40)))\nend\n-- end: backoff\n-- block: read\n-- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.\nlocal function read(command, key, ...)\n  local reply = redis.pcall(command, key, ...)\n  if type(reply) ~= 'table' or not reply.err then return reply end\n  if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end\nend\n-- end: read\n-- block: write\n-- A Redis that is full refuses what takes memory, but not behind a write that takes none: jobs must still come out of it.\nlocal function write(command, ...)\n  local reply = redis.pcall(command, ...)\n  if type(reply) ~= 'table' or not reply.err then return reply end\n  if string.find(reply.err, 'OOM', 1, true) then redis.call('ZREM', KEYS[1], '') end\n  return redis.call(command, ...)\nend\n-- end: write\n-- block: promote\n-- Moves the due ids to pending; answers how many, and how many were ghosts.\nlocal function promote(due)\n  local moved, dropped = {}, 0\n  for _, id in ipairs(due) do\n    local key = prefix .. id\n    if read('HEXISTS', key, 'payload') ~= 1 then\n      redis.call('DEL', key)\n      dropped = dropped + 1\n    else\n      -- An id that stood here as a ghost may have become a job elsewhere since: where its row says, it stays.\n      -- Who passes no key of that set has the word of the row alone.\n      local state = redis.call('HGET', key, 'state')\n      local lives = state == 'active' or state == 'dead'\n      local home = ({active = active, dead = dead})[state]\n      if not (lives and (not home or redis.call('ZSCORE', home, id))) then\n        write('HSET', key, 'state', 'pending')\n        moved[#moved + 1] = 0\n        moved[#moved + 1] = id\n      end\n    end\n  end\n  chunked('ZADD', pending, moved)\n  chunked('ZREM', schedule, due)\n  if dropped > 0 and ghosts then redis.pcall('HINCRBY', ghosts, 'count', dropped) end\n  return #moved / 2, dropped\nend\n-- end: promote\n-- block: reap\n-- Ends the lapsed leases; answers how many jobs died of it, and how many ids were ghosts.\nlocal function reap(lapsed, now, jitter)\n  local back, later, died, dropped = {}, {}, {}, 0\n  for i, id in ipairs(lapsed) do\n    local key = prefix .. id\n    local row = read('HEXISTS', key, 'payload') == 1\n      and redis.call('HMGET', key, 'attempts', 'base', 'max_attempts', 'lapses', 'failures', 'last_error', 'state')\n    local home = row and ({pending = pending, scheduled = schedule, dead = dead})[row[7]]\n    if not row then\n      redis.call('DEL', key)\n      dropped = dropped + 1\n    elseif not (home and redis.call('ZSCORE', home, id)) then\n      -- An id that stood here as a ghost may have become a job elsewhere since: where its row says, it stays.\n      local token = row[1] or '0'\n      local used = (tonumber(token) or 0) - (tonumber(row[2]) or 0)\n      local limit = whole(row[3]) or whole(policy[1]) or 5\n      local lapses = (tonumber(row[4]) or 0) + 1\n      if limit > 0 and used >= limit then\n        local reason = 'lease expired on attempt ' .. used .. ' of ' .. limit\n        local nth = (tonumber(row[5]) or 0) + 1\n        write('HSET', key, 'state', 'dead', 'lapsed', token, 'lapses', lapses, 'last_error', reason)\n        if row[6] then\n          redis.call('HSET', key, 'failures', nth, 'error:' .. nth % 5, token .. ' ' .. string.format('%.0f', now) .. ' ' .. reason)\n        end\n        died[#died + 1] = 0\n        died[#died + 1] = id\n      elseif lapses == 1 then\n        write('HSET', key, 'state', 'pending', 'lapsed', token, 'lapses', lapses)\n        back[#back + 1] = 0\n        back[#back + 1] = id\n      else\n        -- From the second lapse on the job waits, so that a poison job cannot starve the healthy ones behind it.\n        local spread = (jitter + i * 0.618034) % 1\n        write('HSET', key, 'state', 'scheduled', 'lapsed', token, 'lapses', lapses)\n        later[#later + 1] = now + math.ceil(ceiling(used) * (1 + spread) / 2)\n        later[#later + 1] = id\n      end\n    end\n  end\n  chunked('ZADD', pending, back)\n  chunked('ZADD', schedule, later)\n  chunked('ZADD', dead, died)\n  chunked('ZREM', active, lapsed)\n  if #died > 0 then redis.pcall('HINCRBY', failed, 'count', #died / 2) end\n  if dropped > 0 then redis.pcall('HINCRBY', ghosts, 'count', dropped) end\n  return #died / 2, dropped\nend\n-- end: reap\n\nlocal t = redis.call('TIME')\nlocal now = t[1] * 1000 + math.floor(t[2] / 1000)\nlocal next_due = redis.call('ZRANGE', schedule, 0, 0, 'WITHSCORES')\nlocal next_lapse = redis.call('ZRANGE', active, 0, 0, 'WITHSCORES')\n\n-- block: sweep\n-- Moves what is due and ends what has lapsed, a bounded number of each; answers the counts.\nlocal function sweep()\n  local swept = {promoted = 0, reaped = 0, died = 0, dropped = 0}\n  if next_due[1] and tonumber(next_due[2]) <= now then\n    local due = redis.call('ZRANGE', schedule, '-inf', now, 'BYSCORE', 'LIMIT', 0, SWEEP)\n    swept.promoted, swept.dropped = promote(due)\n    next_due = redis.call('ZRANGE', schedule, 0, 0, 'WITHSCORES')\n  end\n  if next_lapse[1] and tonumber(next_lapse[2]) <= now then\n    local lapsed = redis.call('ZRANGE', active, '-inf', now, 'BYSCORE', 'LIMIT', 0, SWEEP)\n    local died, dropped = reap(lapsed, now, jitter)\n    swept.reaped, swept.died, swept.dropped = #lapsed, died, swept.dropped + dropped\n    next_lapse = redis.call('ZRANGE', active, 0, 0, 'WITHSCORES')\n    -- A job that lapsed again waits in the schedule now.\n    next_due = redis.call('ZRANGE', schedule, 0, 0, 'WITHSCORES')\n  end\n  return swept\nend\n-- end: sweep\nsweep()\n\nlocal paused = settings[4]\nlocal function peek()\n  return limit > 0 and redis.call('ZRANGE', pending, 0, limit - 1) or {}\nend\n\n-- The answer of this very claim may have been lost: what it gave is still its own. Most claims that come back empty\n-- find nothing remembered and nothing pending, which is one question; where one of the two is there, pending tells which.\nlocal peeked\nif claim and next_lapse[1] then\n  local there = paused and 2 or redis.call('EXISTS', claim, pending)\n  if there < 2 then peeked = there == 0 and {} or peek() end\n  if there == 2 or there == 1 and #peeked == 0 then\n    local words = {}\n    for word in string.gmatch(read('GET', claim) or '', '%S+') do words[#words + 1] = word end\n    local reply = {'ok', -1}\n    for i = 1, #words, 2 do\n      local row = read('HMGET', prefix .. words[i], 'payload', 'attempts', 'state') or {}\n      local deadline = tonumber(redis.call('ZSCORE', active, words[i]) or 0)\n      if row[1] and row[2] == words[i + 1] and row[3] == 'active' and deadline > now then\n        local n = #reply\n        reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = words[i], row[1], words[i + 1], deadline - now\n      end\n    end\n    if #reply > 2 then return reply end\n  end\nend\n\nlocal function wait()\n  local due, lapse = tonumber(next_due[2]), tonumber(next_lapse[2])\n  if not due and not lapse then return -1 end\n  return math.max(0, math.min(due or math.huge, lapse or math.huge) - now)\nend\nif paused then return {'paused', wait()} end\nlocal cap = whole(settings[6]) or 0\nif cap > 0 then\n  -- Where nothing is pending, how many are active makes no difference.\n  peeked = peeked or peek()\n  limit = math.min(limit, cap - (#peeked > 0 and next_lapse[1] and redis.call('ZCARD', active) or 0))\n  if limit <= 0 then return {'full', wait()} end\nend\n\n-- What is to be written is known in whole before anything is.\nlocal reply, given, leased, left, expiring, broken = {'ok', -1}, 0, {}, {}, {}, {}\nlocal started, remembered, bytes, full = {}, {}, 0, false\nfor round = 1, limit > 0 and ROUNDS or 0 do\n  -- The first look is for what is wanted; behind ids that are passed over, the others see further.\n  local wanted = round == 1 and limit or math.max(limit - given, 100)\n  local ids = peeked or redis.call('ZRANGE', pending, #left, #left + wanted - 1)\n  peeked = nil\n  for _, id in ipairs(ids) do\n    if given == limit then break end\n    local row = read('HMGET', prefix .. id, 'payload', 'attempts', 'start_by') or {}\n    if not row[1] then\n      broken[#broken + 1] = prefix .. id\n    elseif row[2] == '0' and (tonumber(row[3]) or math.huge) <= now then\n      expiring[#expiring + 1] = 0\n      expiring[#expiring + 1] = id\n      started[#started + 1] = id\n    elseif given > 0 and bytes + #row[1] > MAX_BYTES then\n      full = true\n      break\n    else\n      local token = string.format('%.0f', (tonumber(row[2]) or 0) + 1)\n      local n = #reply\n      reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = id, row[1], token, lease\n      bytes = bytes + #row[1]\n      given = given + 1\n      leased[#leased + 1] = now + lease\n      leased[#leased + 1] = id\n      remembered[given] = id .. ' ' .. token\n      if row[3] then started[#started + 1] = id end\n    end\n    left[#left + 1] = id\n  end\n  if full or given == limit or #ids < wanted then break end\n  -- There is more behind so many that are none: nobody should take this for an empty queue.\n  if round == ROUNDS then next_due = {'', now} end\nend\nfor i = 3, #reply, 4 do write('HSET', prefix .. reply[i], 'state', 'active', 'attempts', reply[i + 2]) end\nfor i = 2, #expiring, 2 do write('HSET', prefix .. expiring[i], 'state', 'dead', 'last_error', 'expired') end\nchunked('ZADD', active, leased)\nchunked('ZADD', dead, expiring)\nchunked('ZREM', pending, left)\nchunked('ZREM', start_by, started)\nfor first = 1, #broken, 1000 do redis.call('DEL', unpack(broken, first, math.min(first + 999, #broken))) end\nif #expiring > 0 then redis.pcall('HINCRBY', failed, 'count', #expiring / 2) end\nif #broken > 0 then redis.pcall('HINCRBY', ghosts, 'count', #broken) end\nif given == 0 then\n  reply[2] = wait()\nelseif claim and lease >= 1 then\n  redis.call('SET', claim, table.concat(remembered, ' '), 'PX', math.floor(lease))\nend\nreturn reply\n",
+    source: `-- claim_many: hands out the oldest pending jobs, each under a lease and with its fencing token, after a sweep of what is due and what has lapsed.
+-- MOVE: pending -> active; scheduled -> pending; active -> pending | scheduled | dead; pending -> dead for a job that was to start by now
+-- KEYS: emq:{q}:active emq:{q}:pending emq:{q}:schedule emq:{q}:dead emq:{q}:metrics:failed emq:{q}:metrics:ghosts emq:{q}:meta emq:{q}:start-by
+-- OPTIONAL KEYS: emq:{q}:claim:<claimId>
+-- ARGV: jobPrefix, leaseMs (empty = the queue's, else 30000), limit (jobs), jitter (0 <= jitter < 1)
+-- REPLIES: {ok | paused | full, ms until the next job is due or lapses or -1, then for each job id, payload, token, ms of lease left}
+-- REPEATABLE: with a claim key: the jobs of the claim that are still live, with the same tokens; without one a repeat takes further jobs
+-- COST: empty 5 commands (HMGET, TIME, ZRANGE, ZRANGE, ZRANGE), EXISTS for the last with a claim key while anything is active; then 2 a job (HMGET, HSET) and 2 a batch (ZREM, ZADD); 1 more on a queue with a cap while anything is active (ZCARD); with a claim key 1 more to remember it, and 1 (EXISTS) to look for it while anything is active
+local active, pending, schedule, dead, failed, ghosts, meta, start_by, claim = unpack(KEYS)
+local prefix, limit, jitter = ARGV[1], math.max(0, math.floor(tonumber(ARGV[3]))), tonumber(ARGV[4]) or 0.5
+local MAX_BYTES, SWEEP, ROUNDS = 8 * 1024 * 1024, 100, 10
+-- block: chunked
+-- Lua hands a call a few thousand values at the most.
+local function chunked(command, key, values)
+  for first = 1, #values, 1000 do
+    redis.call(command, key, unpack(values, first, math.min(first + 999, #values)))
+  end
+end
+-- end: chunked
+-- block: whole
+-- A number of a setting or a row: whole and not negative, or nothing.
+local function whole(text)
+  local number = tonumber(text)
+  if number and number >= 0 and number < 2 ^ 53 and number == math.floor(number) then return number end
+end
+-- end: whole
+local settings = redis.call('HMGET', meta, 'maxAttempts', 'backoffBaseMs', 'backoffMaxMs', 'paused', 'leaseMs', 'maxActive')
+local policy = settings
+local lease = tonumber(ARGV[2]) or whole(settings[5]) or 30000
+if lease == 0 and ARGV[2] == '' then lease = 30000 end
+-- block: backoff
+local function ceiling(attempt)
+  local base, most = whole(policy[2]) or 1000, whole(policy[3]) or 600000
+  return math.min(most, base * 2 ^ math.max(0, math.min(attempt - 1, 40)))
+end
+-- end: backoff
+-- block: read
+-- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.
+local function read(command, key, ...)
+  local reply = redis.pcall(command, key, ...)
+  if type(reply) ~= 'table' or not reply.err then return reply end
+  if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end
+end
+-- end: read
+-- block: write
+-- A Redis that is full refuses what takes memory, but not behind a write that takes none: jobs must still come out of it.
+local function write(command, ...)
+  local reply = redis.pcall(command, ...)
+  if type(reply) ~= 'table' or not reply.err then return reply end
+  if string.find(reply.err, 'OOM', 1, true) then redis.call('ZREM', KEYS[1], '') end
+  return redis.call(command, ...)
+end
+-- end: write
+-- block: promote
+-- Moves the due ids to pending; answers how many, and how many were ghosts.
+local function promote(due)
+  local moved, dropped = {}, 0
+  for _, id in ipairs(due) do
+    local key = prefix .. id
+    if read('HEXISTS', key, 'payload') ~= 1 then
+      redis.call('DEL', key)
+      dropped = dropped + 1
+    else
+      -- An id that stood here as a ghost may have become a job elsewhere since: where its row says, it stays.
+      -- Who passes no key of that set has the word of the row alone.
+      local state = redis.call('HGET', key, 'state')
+      local lives = state == 'active' or state == 'dead'
+      local home = ({active = active, dead = dead})[state]
+      if not (lives and (not home or redis.call('ZSCORE', home, id))) then
+        write('HSET', key, 'state', 'pending')
+        moved[#moved + 1] = 0
+        moved[#moved + 1] = id
+      end
+    end
+  end
+  chunked('ZADD', pending, moved)
+  chunked('ZREM', schedule, due)
+  if dropped > 0 and ghosts then redis.pcall('HINCRBY', ghosts, 'count', dropped) end
+  return #moved / 2, dropped
+end
+-- end: promote
+-- block: reap
+-- Ends the lapsed leases; answers how many jobs died of it, and how many ids were ghosts.
+local function reap(lapsed, now, jitter)
+  local back, later, died, dropped = {}, {}, {}, 0
+  for i, id in ipairs(lapsed) do
+    local key = prefix .. id
+    local row = read('HEXISTS', key, 'payload') == 1
+      and redis.call('HMGET', key, 'attempts', 'base', 'max_attempts', 'lapses', 'failures', 'last_error', 'state')
+    local home = row and ({pending = pending, scheduled = schedule, dead = dead})[row[7]]
+    if not row then
+      redis.call('DEL', key)
+      dropped = dropped + 1
+    elseif not (home and redis.call('ZSCORE', home, id)) then
+      -- An id that stood here as a ghost may have become a job elsewhere since: where its row says, it stays.
+      local token = row[1] or '0'
+      local used = (tonumber(token) or 0) - (tonumber(row[2]) or 0)
+      local limit = whole(row[3]) or whole(policy[1]) or 5
+      local lapses = (tonumber(row[4]) or 0) + 1
+      if limit > 0 and used >= limit then
+        local reason = 'lease expired on attempt ' .. used .. ' of ' .. limit
+        local nth = (tonumber(row[5]) or 0) + 1
+        write('HSET', key, 'state', 'dead', 'lapsed', token, 'lapses', lapses, 'last_error', reason)
+        if row[6] then
+          redis.call('HSET', key, 'failures', nth, 'error:' .. nth % 5, token .. ' ' .. string.format('%.0f', now) .. ' ' .. reason)
+        end
+        died[#died + 1] = 0
+        died[#died + 1] = id
+      elseif lapses == 1 then
+        write('HSET', key, 'state', 'pending', 'lapsed', token, 'lapses', lapses)
+        back[#back + 1] = 0
+        back[#back + 1] = id
+      else
+        -- From the second lapse on the job waits, so that a poison job cannot starve the healthy ones behind it.
+        local spread = (jitter + i * 0.618034) % 1
+        write('HSET', key, 'state', 'scheduled', 'lapsed', token, 'lapses', lapses)
+        later[#later + 1] = now + math.ceil(ceiling(used) * (1 + spread) / 2)
+        later[#later + 1] = id
+      end
+    end
+  end
+  chunked('ZADD', pending, back)
+  chunked('ZADD', schedule, later)
+  chunked('ZADD', dead, died)
+  chunked('ZREM', active, lapsed)
+  if #died > 0 then redis.pcall('HINCRBY', failed, 'count', #died / 2) end
+  if dropped > 0 then redis.pcall('HINCRBY', ghosts, 'count', dropped) end
+  return #died / 2, dropped
+end
+-- end: reap
+
+local t = redis.call('TIME')
+local now = t[1] * 1000 + math.floor(t[2] / 1000)
+local next_due = redis.call('ZRANGE', schedule, 0, 0, 'WITHSCORES')
+local next_lapse = redis.call('ZRANGE', active, 0, 0, 'WITHSCORES')
+
+-- block: sweep
+-- Moves what is due and ends what has lapsed, a bounded number of each; answers the counts.
+local function sweep()
+  local swept = {promoted = 0, reaped = 0, died = 0, dropped = 0}
+  if next_due[1] and tonumber(next_due[2]) <= now then
+    local due = redis.call('ZRANGE', schedule, '-inf', now, 'BYSCORE', 'LIMIT', 0, SWEEP)
+    swept.promoted, swept.dropped = promote(due)
+    next_due = redis.call('ZRANGE', schedule, 0, 0, 'WITHSCORES')
+  end
+  if next_lapse[1] and tonumber(next_lapse[2]) <= now then
+    local lapsed = redis.call('ZRANGE', active, '-inf', now, 'BYSCORE', 'LIMIT', 0, SWEEP)
+    local died, dropped = reap(lapsed, now, jitter)
+    swept.reaped, swept.died, swept.dropped = #lapsed, died, swept.dropped + dropped
+    next_lapse = redis.call('ZRANGE', active, 0, 0, 'WITHSCORES')
+    -- A job that lapsed again waits in the schedule now.
+    next_due = redis.call('ZRANGE', schedule, 0, 0, 'WITHSCORES')
+  end
+  return swept
+end
+-- end: sweep
+sweep()
+
+local paused = settings[4]
+local function peek()
+  return limit > 0 and redis.call('ZRANGE', pending, 0, limit - 1) or {}
+end
+
+-- The answer of this very claim may have been lost: what it gave is still its own. Most claims that come back empty
+-- find nothing remembered and nothing pending, which is one question; where one of the two is there, pending tells which.
+local peeked
+if claim and next_lapse[1] then
+  local there = paused and 2 or redis.call('EXISTS', claim, pending)
+  if there < 2 then peeked = there == 0 and {} or peek() end
+  if there == 2 or there == 1 and #peeked == 0 then
+    local words = {}
+    for word in string.gmatch(read('GET', claim) or '', '%S+') do words[#words + 1] = word end
+    local reply = {'ok', -1}
+    for i = 1, #words, 2 do
+      local row = read('HMGET', prefix .. words[i], 'payload', 'attempts', 'state') or {}
+      local deadline = tonumber(redis.call('ZSCORE', active, words[i]) or 0)
+      if row[1] and row[2] == words[i + 1] and row[3] == 'active' and deadline > now then
+        local n = #reply
+        reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = words[i], row[1], words[i + 1], deadline - now
+      end
+    end
+    if #reply > 2 then return reply end
+  end
+end
+
+local function wait()
+  local due, lapse = tonumber(next_due[2]), tonumber(next_lapse[2])
+  if not due and not lapse then return -1 end
+  return math.max(0, math.min(due or math.huge, lapse or math.huge) - now)
+end
+if paused then return {'paused', wait()} end
+local cap = whole(settings[6]) or 0
+if cap > 0 then
+  -- Where nothing is pending, how many are active makes no difference.
+  peeked = peeked or peek()
+  limit = math.min(limit, cap - (#peeked > 0 and next_lapse[1] and redis.call('ZCARD', active) or 0))
+  if limit <= 0 then return {'full', wait()} end
+end
+
+-- What is to be written is known in whole before anything is.
+local reply, given, leased, left, expiring, broken = {'ok', -1}, 0, {}, {}, {}, {}
+local started, remembered, bytes, full = {}, {}, 0, false
+for round = 1, limit > 0 and ROUNDS or 0 do
+  -- The first look is for what is wanted; behind ids that are passed over, the others see further.
+  local wanted = round == 1 and limit or math.max(limit - given, 100)
+  local ids = peeked or redis.call('ZRANGE', pending, #left, #left + wanted - 1)
+  peeked = nil
+  for _, id in ipairs(ids) do
+    if given == limit then break end
+    local row = read('HMGET', prefix .. id, 'payload', 'attempts', 'start_by') or {}
+    if not row[1] then
+      broken[#broken + 1] = prefix .. id
+    elseif row[2] == '0' and (tonumber(row[3]) or math.huge) <= now then
+      expiring[#expiring + 1] = 0
+      expiring[#expiring + 1] = id
+      started[#started + 1] = id
+    elseif given > 0 and bytes + #row[1] > MAX_BYTES then
+      full = true
+      break
+    else
+      local token = string.format('%.0f', (tonumber(row[2]) or 0) + 1)
+      local n = #reply
+      reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = id, row[1], token, lease
+      bytes = bytes + #row[1]
+      given = given + 1
+      leased[#leased + 1] = now + lease
+      leased[#leased + 1] = id
+      remembered[given] = id .. ' ' .. token
+      if row[3] then started[#started + 1] = id end
+    end
+    left[#left + 1] = id
+  end
+  if full or given == limit or #ids < wanted then break end
+  -- There is more behind so many that are none: nobody should take this for an empty queue.
+  if round == ROUNDS then next_due = {'', now} end
+end
+for i = 3, #reply, 4 do write('HSET', prefix .. reply[i], 'state', 'active', 'attempts', reply[i + 2]) end
+for i = 2, #expiring, 2 do write('HSET', prefix .. expiring[i], 'state', 'dead', 'last_error', 'expired') end
+chunked('ZADD', active, leased)
+chunked('ZADD', dead, expiring)
+chunked('ZREM', pending, left)
+chunked('ZREM', start_by, started)
+for first = 1, #broken, 1000 do redis.call('DEL', unpack(broken, first, math.min(first + 999, #broken))) end
+if #expiring > 0 then redis.pcall('HINCRBY', failed, 'count', #expiring / 2) end
+if #broken > 0 then redis.pcall('HINCRBY', ghosts, 'count', #broken) end
+if given == 0 then
+  reply[2] = wait()
+elseif claim and lease >= 1 then
+  redis.call('SET', claim, table.concat(remembered, ' '), 'PX', math.floor(lease))
+end
+return reply
+`,
   },
   complete: {
-    name: 'complete',
-    sha1: 'cbffef3328daecd549d8b2dd8289f6c183dea6f5',
+    name: "complete",
+    sha1: "cbffef3328daecd549d8b2dd8289f6c183dea6f5",
+    keys: ["emq:{q}:active","emq:{q}:job:<id>","emq:{q}:pending","emq:{q}:schedule","emq:{q}:dead","emq:{q}:metrics:completed","emq:{q}:metrics:ghosts","emq:{q}:start-by"],
+    args: ["id","token"],
     repeatable: true,
-    source: "-- complete: retires a job that its holder has finished; nothing of it remains.\n-- MOVE: active -> none; pending, scheduled or dead -> none for the last holder of a lease that lapsed\n-- KEYS: emq:{q}:active emq:{q}:job:<id> emq:{q}:pending emq:{q}:schedule emq:{q}:dead emq:{q}:metrics:completed emq:{q}:metrics:ghosts emq:{q}:start-by\n-- ARGV: id, token\n-- REPLIES: 1 = retired; 0 = gone, there is no such job; EMQSTALE complete token mismatch, followed by (released) when the holder gave the job back\n-- REPEATABLE: yes, a repeat answers 0\n-- COST: 4 commands (HMGET, ZREM, DEL, HINCRBY), one more for a job with a startBy; 2 when gone (HMGET, DEL); 1 when refused\n-- block: read\n-- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.\nlocal function read(command, key, ...)\n  local reply = redis.pcall(command, key, ...)\n  if type(reply) ~= 'table' or not reply.err then return reply end\n  if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end\nend\n-- end: read\nlocal row = read('HMGET', KEYS[2], 'payload', 'attempts', 'state', 'lapsed', 'start_by') or {}\nlocal set = ({active = KEYS[1], pending = KEYS[3], scheduled = KEYS[4], dead = KEYS[5]})[row[3]]\nif not row[1] then\n  -- What is left of a ghost is taken away, and the id with it.\n  if redis.call('DEL', KEYS[2]) == 1 then\n    if set then redis.call('ZREM', set, ARGV[1]) end\n    redis.pcall('HINCRBY', KEYS[7], 'count', 1)\n  end\n  return 0\nend\nif ARGV[2] ~= row[2] or ARGV[2] == '0' then\n  return redis.error_reply('EMQSTALE complete token mismatch')\nend\n-- With the mark, the reaper took the lease away and nobody has claimed since: the work is done, and nobody else has it.\nif row[3] ~= 'active' and row[4] ~= ARGV[2] then\n  return redis.error_reply('EMQSTALE complete token mismatch (released)')\nend\nif set then redis.call('ZREM', set, ARGV[1]) end\nredis.call('DEL', KEYS[2])\nif row[5] then redis.call('ZREM', KEYS[8], ARGV[1]) end\nredis.pcall('HINCRBY', KEYS[6], 'count', 1)\nreturn 1\n",
+    source: `-- complete: retires a job that its holder has finished; nothing of it remains.
+-- MOVE: active -> none; pending, scheduled or dead -> none for the last holder of a lease that lapsed
+-- KEYS: emq:{q}:active emq:{q}:job:<id> emq:{q}:pending emq:{q}:schedule emq:{q}:dead emq:{q}:metrics:completed emq:{q}:metrics:ghosts emq:{q}:start-by
+-- ARGV: id, token
+-- REPLIES: 1 = retired; 0 = gone, there is no such job; EMQSTALE complete token mismatch, followed by (released) when the holder gave the job back
+-- REPEATABLE: yes, a repeat answers 0
+-- COST: 4 commands (HMGET, ZREM, DEL, HINCRBY), one more for a job with a startBy; 2 when gone (HMGET, DEL); 1 when refused
+-- block: read
+-- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.
+local function read(command, key, ...)
+  local reply = redis.pcall(command, key, ...)
+  if type(reply) ~= 'table' or not reply.err then return reply end
+  if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end
+end
+-- end: read
+local row = read('HMGET', KEYS[2], 'payload', 'attempts', 'state', 'lapsed', 'start_by') or {}
+local set = ({active = KEYS[1], pending = KEYS[3], scheduled = KEYS[4], dead = KEYS[5]})[row[3]]
+if not row[1] then
+  -- What is left of a ghost is taken away, and the id with it.
+  if redis.call('DEL', KEYS[2]) == 1 then
+    if set then redis.call('ZREM', set, ARGV[1]) end
+    redis.pcall('HINCRBY', KEYS[7], 'count', 1)
+  end
+  return 0
+end
+if ARGV[2] ~= row[2] or ARGV[2] == '0' then
+  return redis.error_reply('EMQSTALE complete token mismatch')
+end
+-- With the mark, the reaper took the lease away and nobody has claimed since: the work is done, and nobody else has it.
+if row[3] ~= 'active' and row[4] ~= ARGV[2] then
+  return redis.error_reply('EMQSTALE complete token mismatch (released)')
+end
+if set then redis.call('ZREM', set, ARGV[1]) end
+redis.call('DEL', KEYS[2])
+if row[5] then redis.call('ZREM', KEYS[8], ARGV[1]) end
+redis.pcall('HINCRBY', KEYS[6], 'count', 1)
+return 1
+`,
   },
   drain: {
-    name: 'drain',
-    sha1: '0fcae00192e2f65348d5dd1c02c071ca15f2480b',
+    name: "drain",
+    sha1: "0fcae00192e2f65348d5dd1c02c071ca15f2480b",
+    keys: ["emq:{q}:<set>","emq:{q}:start-by","emq:{q}:pending","emq:{q}:active","emq:{q}:schedule","emq:{q}:dead"],
+    args: ["jobPrefix","limit"],
     repeatable: true,
-    source: "-- drain: deletes jobs of one state, oldest first, a bounded number.\n-- MOVE: pending | scheduled | dead -> none\n-- KEYS: emq:{q}:<set> emq:{q}:start-by emq:{q}:pending emq:{q}:active emq:{q}:schedule emq:{q}:dead\n-- ARGV: jobPrefix, limit (jobs)\n-- REPLIES: {removed, 1 when there is more}\n-- REPEATABLE: yes, it deletes what is there\n-- COST: 2 commands (ZRANGE, ZCARD), then 1 a job (HGET) and 3 for each thousand jobs (DEL, ZREM, ZREM)\nlocal set, start_by, pending, active, schedule, dead = unpack(KEYS)\nlocal prefix, limit = ARGV[1], math.max(0, math.floor(tonumber(ARGV[2])))\nlocal homes = {pending = pending, active = active, scheduled = schedule, dead = dead}\n-- block: chunked\n-- Lua hands a call a few thousand values at the most.\nlocal function chunked(command, key, values)\n  for first = 1, #values, 1000 do\n    redis.call(command, key, unpack(values, first, math.min(first + 999, #values)))\n  end\nend\n-- end: chunked\n-- block: read\n-- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.\nlocal function read(command, key, ...)\n  local reply = redis.pcall(command, key, ...)\n  if type(reply) ~= 'table' or not reply.err then return reply end\n  if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end\nend\n-- end: read\nlocal ids = redis.call('ZRANGE', set, '-inf', '+inf', 'BYSCORE', 'LIMIT', 0, limit)\nlocal drained, rows = {}, {}\nfor _, id in ipairs(ids) do\n  -- An id that stood here as a ghost may have become a job elsewhere since: where its row says, it stays.\n  local home = homes[read('HGET', prefix .. id, 'state') or '']\n  if not home or home == set or not redis.call('ZSCORE', home, id) then\n    drained[#drained + 1] = id\n    rows[#rows + 1] = prefix .. id\n  end\nend\nfor first = 1, #rows, 1000 do redis.call('DEL', unpack(rows, first, math.min(first + 999, #rows))) end\nchunked('ZREM', set, ids)\nchunked('ZREM', start_by, drained)\nreturn {#drained, redis.call('ZCARD', set) > 0 and 1 or 0}\n",
+    source: `-- drain: deletes jobs of one state, oldest first, a bounded number.
+-- MOVE: pending | scheduled | dead -> none
+-- KEYS: emq:{q}:<set> emq:{q}:start-by emq:{q}:pending emq:{q}:active emq:{q}:schedule emq:{q}:dead
+-- ARGV: jobPrefix, limit (jobs)
+-- REPLIES: {removed, 1 when there is more}
+-- REPEATABLE: yes, it deletes what is there
+-- COST: 2 commands (ZRANGE, ZCARD), then 1 a job (HGET) and 3 for each thousand jobs (DEL, ZREM, ZREM)
+local set, start_by, pending, active, schedule, dead = unpack(KEYS)
+local prefix, limit = ARGV[1], math.max(0, math.floor(tonumber(ARGV[2])))
+local homes = {pending = pending, active = active, scheduled = schedule, dead = dead}
+-- block: chunked
+-- Lua hands a call a few thousand values at the most.
+local function chunked(command, key, values)
+  for first = 1, #values, 1000 do
+    redis.call(command, key, unpack(values, first, math.min(first + 999, #values)))
+  end
+end
+-- end: chunked
+-- block: read
+-- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.
+local function read(command, key, ...)
+  local reply = redis.pcall(command, key, ...)
+  if type(reply) ~= 'table' or not reply.err then return reply end
+  if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end
+end
+-- end: read
+local ids = redis.call('ZRANGE', set, '-inf', '+inf', 'BYSCORE', 'LIMIT', 0, limit)
+local drained, rows = {}, {}
+for _, id in ipairs(ids) do
+  -- An id that stood here as a ghost may have become a job elsewhere since: where its row says, it stays.
+  local home = homes[read('HGET', prefix .. id, 'state') or '']
+  if not home or home == set or not redis.call('ZSCORE', home, id) then
+    drained[#drained + 1] = id
+    rows[#rows + 1] = prefix .. id
+  end
+end
+for first = 1, #rows, 1000 do redis.call('DEL', unpack(rows, first, math.min(first + 999, #rows))) end
+chunked('ZREM', set, ids)
+chunked('ZREM', start_by, drained)
+return {#drained, redis.call('ZCARD', set) > 0 and 1 or 0}
+`,
   },
   enqueue: {
-    name: 'enqueue',
-    sha1: '2bcd0357007d4ecd5efe82cfacf94142c96b2426',
+    name: "enqueue",
+    sha1: "2bcd0357007d4ecd5efe82cfacf94142c96b2426",
+    keys: ["emq:{q}:job:<id>","emq:{q}:pending"],
+    args: ["id","payload"],
     repeatable: true,
-    source: "-- enqueue: puts a new job into pending.\n-- MOVE: none -> pending\n-- KEYS: emq:{q}:job:<id> emq:{q}:pending\n-- ARGV: id, payload (bytes, stored as they are)\n-- REPLIES: 1 = enqueued; 0 = duplicate, nothing changed; EMQKIND job id must be JOB-namespaced\n-- REPEATABLE: yes, a repeat answers 0 while the job lives\n-- COST: 3 commands (HKEYS, ZADD, HSET); 1 for a duplicate\nif string.sub(ARGV[1], 1, 3) ~= 'JOB' then\n  return redis.error_reply('EMQKIND job id must be JOB-namespaced')\nend\n-- block: read\n-- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.\nlocal function read(command, key, ...)\n  local reply = redis.pcall(command, key, ...)\n  if type(reply) ~= 'table' or not reply.err then return reply end\n  if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end\nend\n-- end: read\nlocal fields = read('HKEYS', KEYS[1])\nfor _, field in ipairs(fields or {}) do\n  if field == 'payload' then return 0 end\nend\n-- The set first: what breaks off in between leaves an id that any claim drops, and not a row that blocks its id.\nredis.call('ZADD', KEYS[2], 0, ARGV[1])\n-- What is left of a ghost, a row without a payload, must not lend its counter to the new job.\nif not fields or #fields > 0 then redis.call('DEL', KEYS[1]) end\nredis.call('HSET', KEYS[1], 'state', 'pending', 'attempts', '0', 'payload', ARGV[2])\nreturn 1\n",
+    source: `-- enqueue: puts a new job into pending.
+-- MOVE: none -> pending
+-- KEYS: emq:{q}:job:<id> emq:{q}:pending
+-- ARGV: id, payload (bytes, stored as they are)
+-- REPLIES: 1 = enqueued; 0 = duplicate, nothing changed; EMQKIND job id must be JOB-namespaced
+-- REPEATABLE: yes, a repeat answers 0 while the job lives
+-- COST: 3 commands (HKEYS, ZADD, HSET); 1 for a duplicate
+if string.sub(ARGV[1], 1, 3) ~= 'JOB' then
+  return redis.error_reply('EMQKIND job id must be JOB-namespaced')
+end
+-- block: read
+-- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.
+local function read(command, key, ...)
+  local reply = redis.pcall(command, key, ...)
+  if type(reply) ~= 'table' or not reply.err then return reply end
+  if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end
+end
+-- end: read
+local fields = read('HKEYS', KEYS[1])
+for _, field in ipairs(fields or {}) do
+  if field == 'payload' then return 0 end
+end
+-- The set first: what breaks off in between leaves an id that any claim drops, and not a row that blocks its id.
+redis.call('ZADD', KEYS[2], 0, ARGV[1])
+-- What is left of a ghost, a row without a payload, must not lend its counter to the new job.
+if not fields or #fields > 0 then redis.call('DEL', KEYS[1]) end
+redis.call('HSET', KEYS[1], 'state', 'pending', 'attempts', '0', 'payload', ARGV[2])
+return 1
+`,
   },
   enqueue_many: {
-    name: 'enqueue_many',
-    sha1: 'efb60cbb2144e209b7bcd052ad01a72a40c011a9',
+    name: "enqueue_many",
+    sha1: "efb60cbb2144e209b7bcd052ad01a72a40c011a9",
+    keys: ["emq:{q}:pending","emq:{q}:schedule","emq:{q}:active","emq:{q}:dead","emq:{q}:meta","emq:{q}:start-by"],
+    keysEach: ["emq:{q}:job:<id>","emq:{q}:de:<key>"],
+    args: [],
+    argsEach: ["id","payload","delayMs","runAt","startBy","maxAttempts","idempotencyTtlMs","explicit"],
     repeatable: true,
-    source: "-- enqueue_many: puts new jobs into pending or, with a time of their own, into the schedule; each job answers for itself.\n-- MOVE: none -> pending | scheduled\n-- KEYS: emq:{q}:pending emq:{q}:schedule emq:{q}:active emq:{q}:dead emq:{q}:meta emq:{q}:start-by\n-- KEYS EACH: emq:{q}:job:<id>\n-- KEYS EACH WITH AN IDEMPOTENCY KEY: emq:{q}:de:<key>\n-- ARGV EACH: id, payload (bytes), delayMs (empty = now), runAt (ms, empty = now), startBy (ms, empty = none), maxAttempts (empty = the queue's), idempotencyTtlMs (empty = no key), explicit (1 = the caller chose the id)\n-- REPLIES: for each job a pair {enqueued | scheduled | duplicate, id} or {EMQKIND | EMQFULL, id}\n-- REPEATABLE: yes, a repeat answers duplicate while the job lives, or while its idempotency key is remembered\n-- COST: 3 commands for one plain job (EXISTS, ZADD, HSET), one more for each further job (HSET); more where a row, settings, an idempotency key, a time of its own or an id of the caller's make it look closer\nlocal pending, schedule, active, dead, meta, start_by = unpack(KEYS, 1, 6)\nlocal FIELDS = 8\nlocal count = #ARGV / FIELDS\n-- block: chunked\n-- Lua hands a call a few thousand values at the most.\nlocal function chunked(command, key, values)\n  for first = 1, #values, 1000 do\n    redis.call(command, key, unpack(values, first, math.min(first + 999, #values)))\n  end\nend\n-- end: chunked\n\n-- block: whole\n-- A number of a setting or a row: whole and not negative, or nothing.\nlocal function whole(text)\n  local number = tonumber(text)\n  if number and number >= 0 and number < 2 ^ 53 and number == math.floor(number) then return number end\nend\n-- end: whole\n\nlocal now\nlocal function clock()\n  if not now then\n    local t = redis.call('TIME')\n    now = t[1] * 1000 + math.floor(t[2] / 1000)\n  end\n  return now\nend\n\n-- One look tells the plain case: no such row, no settings, and nowhere that an id could stand without its row.\nlocal looked, chosen, timed = {meta}, false, false\nfor i = 1, count do\n  looked[i + 1] = KEYS[6 + i]\n  if ARGV[i * FIELDS] == '1' then\n    chosen = true\n    timed = timed or ARGV[(i - 1) * FIELDS + 3] ~= '' or ARGV[(i - 1) * FIELDS + 4] ~= ''\n  end\nend\nif chosen then\n  for _, set in ipairs({active, schedule, dead}) do looked[#looked + 1] = set end\n  if timed then looked[#looked + 1] = pending end\nend\nlocal plain = redis.call('EXISTS', unpack(looked)) == 0\nlocal room = math.huge\nif not plain then\n  local cap = whole(redis.call('HGET', meta, 'maxPending')) or 0\n  if cap > 0 then room = cap - redis.call('ZCARD', pending) end\nend\n\n-- block: read\n-- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.\nlocal function read(command, key, ...)\n  local reply = redis.pcall(command, key, ...)\n  if type(reply) ~= 'table' or not reply.err then return reply end\n  if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end\nend\n-- end: read\n\n-- What is to be written is known in whole before anything is.\nlocal replies, rows, named, keyed = {}, {}, {}, {}\nlocal seen, now_pending, now_scheduled, expiring = {}, {}, {}, {}\nlocal strays_of_pending, strays_of_schedule = {}, {}\nlocal next_key = 6 + count\n\nlocal function enqueue(i)\n  local at = (i - 1) * FIELDS\n  local id, payload, ttl = ARGV[at + 1], ARGV[at + 2], ARGV[at + 7]\n  local row, key = KEYS[6 + i], nil\n  if ttl ~= '' then\n    next_key = next_key + 1\n    key = KEYS[next_key]\n  end\n  if string.sub(id, 1, 3) ~= 'JOB' then return 'EMQKIND', id end\n  local first = key and (keyed[key] or read('GET', key))\n  if first then return 'duplicate', first end\n  local known, leftover = seen[id], false\n  if not plain and not known then\n    local fields = read('HKEYS', row)\n    for _, field in ipairs(fields or {}) do\n      if field == 'payload' then known = true end\n    end\n    leftover = not fields or #fields > 0\n  end\n  -- An id that was minted here and is taken is a collision: the key must not name somebody else's job.\n  local names = key and (not known or ARGV[at + 8] == '1')\n  if not known and room <= 0 then return 'EMQFULL', id end\n  if names then\n    keyed[key] = id\n    named[#named + 1] = {key, id, ttl}\n  end\n  if known then return 'duplicate', id end\n\n  seen[id] = true\n  local due\n  local delay = tonumber(ARGV[at + 3])\n  local run_at = tonumber(ARGV[at + 4])\n  if delay and delay > 0 then due = clock() + delay end\n  if run_at and run_at > clock() then due = run_at end\n  local fields = {'state', due and 'scheduled' or 'pending', 'attempts', '0', 'payload', payload}\n  if ARGV[at + 5] ~= '' then\n    fields[#fields + 1] = 'start_by'\n    fields[#fields + 1] = ARGV[at + 5]\n    expiring[#expiring + 1] = ARGV[at + 5]\n    expiring[#expiring + 1] = id\n  end\n  if ARGV[at + 6] ~= '' then\n    fields[#fields + 1] = 'max_attempts'\n    fields[#fields + 1] = ARGV[at + 6]\n  end\n  rows[#rows + 1] = {row, fields, leftover}\n  -- An id that the caller chose may stand in a set without its row: it must not stand in two.\n  if not plain and ARGV[at + 8] == '1' then\n    local strays = due and strays_of_schedule or strays_of_pending\n    strays[#strays + 1] = id\n  end\n  if due then\n    now_scheduled[#now_scheduled + 1] = due\n    now_scheduled[#now_scheduled + 1] = id\n    return 'scheduled', id\n  end\n  room = room - 1\n  now_pending[#now_pending + 1] = 0\n  now_pending[#now_pending + 1] = id\n  return 'enqueued', id\nend\n\nfor i = 1, count do\n  replies[i * 2 - 1], replies[i * 2] = enqueue(i)\nend\n-- The sets first: what breaks off in between leaves ids that any claim drops, and not rows that block their ids.\nchunked('ZADD', pending, now_pending)\nchunked('ZADD', schedule, now_scheduled)\nfor _, set in ipairs({active, schedule, dead}) do chunked('ZREM', set, strays_of_pending) end\nfor _, set in ipairs({active, pending, dead}) do chunked('ZREM', set, strays_of_schedule) end\nchunked('ZADD', start_by, expiring)\nfor _, job in ipairs(rows) do\n  local row, fields, leftover = unpack(job)\n  -- What is left of a ghost must not lend its counter to the new job.\n  if leftover then redis.call('DEL', row) end\n  redis.call('HSET', row, unpack(fields))\nend\nfor _, name in ipairs(named) do redis.call('SET', name[1], name[2], 'PX', name[3]) end\nreturn replies\n",
+    source: `-- enqueue_many: puts new jobs into pending or, with a time of their own, into the schedule; each job answers for itself.
+-- MOVE: none -> pending | scheduled
+-- KEYS: emq:{q}:pending emq:{q}:schedule emq:{q}:active emq:{q}:dead emq:{q}:meta emq:{q}:start-by
+-- KEYS EACH: emq:{q}:job:<id>
+-- KEYS EACH WITH AN IDEMPOTENCY KEY: emq:{q}:de:<key>
+-- ARGV EACH: id, payload (bytes), delayMs (empty = now), runAt (ms, empty = now), startBy (ms, empty = none), maxAttempts (empty = the queue's), idempotencyTtlMs (empty = no key), explicit (1 = the caller chose the id)
+-- REPLIES: for each job a pair {enqueued | scheduled | duplicate, id} or {EMQKIND | EMQFULL, id}
+-- REPEATABLE: yes, a repeat answers duplicate while the job lives, or while its idempotency key is remembered
+-- COST: 3 commands for one plain job (EXISTS, ZADD, HSET), one more for each further job (HSET); more where a row, settings, an idempotency key, a time of its own or an id of the caller's make it look closer
+local pending, schedule, active, dead, meta, start_by = unpack(KEYS, 1, 6)
+local FIELDS = 8
+local count = #ARGV / FIELDS
+-- block: chunked
+-- Lua hands a call a few thousand values at the most.
+local function chunked(command, key, values)
+  for first = 1, #values, 1000 do
+    redis.call(command, key, unpack(values, first, math.min(first + 999, #values)))
+  end
+end
+-- end: chunked
+
+-- block: whole
+-- A number of a setting or a row: whole and not negative, or nothing.
+local function whole(text)
+  local number = tonumber(text)
+  if number and number >= 0 and number < 2 ^ 53 and number == math.floor(number) then return number end
+end
+-- end: whole
+
+local now
+local function clock()
+  if not now then
+    local t = redis.call('TIME')
+    now = t[1] * 1000 + math.floor(t[2] / 1000)
+  end
+  return now
+end
+
+-- One look tells the plain case: no such row, no settings, and nowhere that an id could stand without its row.
+local looked, chosen, timed = {meta}, false, false
+for i = 1, count do
+  looked[i + 1] = KEYS[6 + i]
+  if ARGV[i * FIELDS] == '1' then
+    chosen = true
+    timed = timed or ARGV[(i - 1) * FIELDS + 3] ~= '' or ARGV[(i - 1) * FIELDS + 4] ~= ''
+  end
+end
+if chosen then
+  for _, set in ipairs({active, schedule, dead}) do looked[#looked + 1] = set end
+  if timed then looked[#looked + 1] = pending end
+end
+local plain = redis.call('EXISTS', unpack(looked)) == 0
+local room = math.huge
+if not plain then
+  local cap = whole(redis.call('HGET', meta, 'maxPending')) or 0
+  if cap > 0 then room = cap - redis.call('ZCARD', pending) end
+end
+
+-- block: read
+-- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.
+local function read(command, key, ...)
+  local reply = redis.pcall(command, key, ...)
+  if type(reply) ~= 'table' or not reply.err then return reply end
+  if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end
+end
+-- end: read
+
+-- What is to be written is known in whole before anything is.
+local replies, rows, named, keyed = {}, {}, {}, {}
+local seen, now_pending, now_scheduled, expiring = {}, {}, {}, {}
+local strays_of_pending, strays_of_schedule = {}, {}
+local next_key = 6 + count
+
+local function enqueue(i)
+  local at = (i - 1) * FIELDS
+  local id, payload, ttl = ARGV[at + 1], ARGV[at + 2], ARGV[at + 7]
+  local row, key = KEYS[6 + i], nil
+  if ttl ~= '' then
+    next_key = next_key + 1
+    key = KEYS[next_key]
+  end
+  if string.sub(id, 1, 3) ~= 'JOB' then return 'EMQKIND', id end
+  local first = key and (keyed[key] or read('GET', key))
+  if first then return 'duplicate', first end
+  local known, leftover = seen[id], false
+  if not plain and not known then
+    local fields = read('HKEYS', row)
+    for _, field in ipairs(fields or {}) do
+      if field == 'payload' then known = true end
+    end
+    leftover = not fields or #fields > 0
+  end
+  -- An id that was minted here and is taken is a collision: the key must not name somebody else's job.
+  local names = key and (not known or ARGV[at + 8] == '1')
+  if not known and room <= 0 then return 'EMQFULL', id end
+  if names then
+    keyed[key] = id
+    named[#named + 1] = {key, id, ttl}
+  end
+  if known then return 'duplicate', id end
+
+  seen[id] = true
+  local due
+  local delay = tonumber(ARGV[at + 3])
+  local run_at = tonumber(ARGV[at + 4])
+  if delay and delay > 0 then due = clock() + delay end
+  if run_at and run_at > clock() then due = run_at end
+  local fields = {'state', due and 'scheduled' or 'pending', 'attempts', '0', 'payload', payload}
+  if ARGV[at + 5] ~= '' then
+    fields[#fields + 1] = 'start_by'
+    fields[#fields + 1] = ARGV[at + 5]
+    expiring[#expiring + 1] = ARGV[at + 5]
+    expiring[#expiring + 1] = id
+  end
+  if ARGV[at + 6] ~= '' then
+    fields[#fields + 1] = 'max_attempts'
+    fields[#fields + 1] = ARGV[at + 6]
+  end
+  rows[#rows + 1] = {row, fields, leftover}
+  -- An id that the caller chose may stand in a set without its row: it must not stand in two.
+  if not plain and ARGV[at + 8] == '1' then
+    local strays = due and strays_of_schedule or strays_of_pending
+    strays[#strays + 1] = id
+  end
+  if due then
+    now_scheduled[#now_scheduled + 1] = due
+    now_scheduled[#now_scheduled + 1] = id
+    return 'scheduled', id
+  end
+  room = room - 1
+  now_pending[#now_pending + 1] = 0
+  now_pending[#now_pending + 1] = id
+  return 'enqueued', id
+end
+
+for i = 1, count do
+  replies[i * 2 - 1], replies[i * 2] = enqueue(i)
+end
+-- The sets first: what breaks off in between leaves ids that any claim drops, and not rows that block their ids.
+chunked('ZADD', pending, now_pending)
+chunked('ZADD', schedule, now_scheduled)
+for _, set in ipairs({active, schedule, dead}) do chunked('ZREM', set, strays_of_pending) end
+for _, set in ipairs({active, pending, dead}) do chunked('ZREM', set, strays_of_schedule) end
+chunked('ZADD', start_by, expiring)
+for _, job in ipairs(rows) do
+  local row, fields, leftover = unpack(job)
+  -- What is left of a ghost must not lend its counter to the new job.
+  if leftover then redis.call('DEL', row) end
+  redis.call('HSET', row, unpack(fields))
+end
+for _, name in ipairs(named) do redis.call('SET', name[1], name[2], 'PX', name[3]) end
+return replies
+`,
   },
   list: {
-    name: 'list',
-    sha1: 'ac4d99e0e8873158ca7d7887d0f5865731a0534c',
+    name: "list",
+    sha1: "ac4d99e0e8873158ca7d7887d0f5865731a0534c",
+    keys: ["emq:{q}:<set>"],
+    args: ["jobPrefix","by","first","last","order","offset","limit","withError","withPayload","after?","again?"],
     repeatable: true,
-    source: "-- list: reads one page of a set with the rows of its jobs; changes nothing.\n-- MOVE: none\n-- KEYS: emq:{q}:<set>\n-- ARGV: jobPrefix, by (BYLEX | BYSCORE), first (bound in the order of reading), last (bound), order (REV or empty), offset, limit (jobs), withError (1 = with the error text), withPayload (1 = with the payload), after? (id: those up to it, at the score of the first bound, were read before), again? (how many of them to pass over at the most)\n-- REPLIES: {1 when there is more, then for each job id, score, state, attempts, max_attempts, lapses, start_by, last_error, payload; what is absent or not asked for is nil}\n-- REPEATABLE: yes\n-- COST: 1 command (ZRANGE) and 2 a job (HEXISTS, HMGET)\nlocal prefix, by, first, last, order, offset, limit = unpack(ARGV, 1, 7)\nlocal after, again = ARGV[10], tonumber(ARGV[11] or 0)\nlocal MAX_BYTES = 8 * 1024 * 1024\nlocal range = {KEYS[1], first, last, by}\nif order == 'REV' then range[#range + 1] = 'REV' end\nfor _, word in ipairs({'LIMIT', offset, limit + again + 1}) do range[#range + 1] = word end\n-- In lex order every score is 0, and Redis does not answer it.\nif by == 'BYSCORE' then range[#range + 1] = 'WITHSCORES' end\nlocal found = redis.call('ZRANGE', unpack(range))\nlocal step = by == 'BYSCORE' and 2 or 1\n\n-- block: read\n-- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.\nlocal function read(command, key, ...)\n  local reply = redis.pcall(command, key, ...)\n  if type(reply) ~= 'table' or not reply.err then return reply end\n  if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end\nend\n-- end: read\n\n-- Whether an id was read before. By bytes: `<` on strings goes by the locale.\nlocal function was_read(id)\n  for i = 1, math.max(#id, #after) do\n    local a, b = string.byte(id, i) or -1, string.byte(after, i) or -1\n    if a ~= b then return (a < b) == (order ~= 'REV') end\n  end\n  return true\nend\n\nlocal reply, jobs, bytes = {#found / step > limit + again and 1 or 0}, 0, 0\nfor i = 1, #found, step do\n  if not (after and step == 2 and found[i + 1] == first and was_read(found[i])) then\n    local row\n    if jobs < tonumber(limit) then\n      local key = prefix .. found[i]\n      row = {}\n      if read('HEXISTS', key, 'payload') == 1 then\n        row = redis.call('HMGET', key, 'state', 'attempts', 'max_attempts', 'lapses', 'start_by',\n          ARGV[8] == '1' and 'last_error' or '', ARGV[9] == '1' and 'payload' or '')\n        -- A job without a state is a job all the same: nil tells that there is none.\n        row[1] = row[1] or ''\n      end\n      bytes = bytes + #(row[7] or '')\n    end\n    -- A short page is legal: the cursor goes on from its last job.\n    if not row or bytes > MAX_BYTES and jobs > 0 then\n      reply[1] = 1\n      break\n    end\n    local n = #reply\n    reply[n + 1] = found[i]\n    reply[n + 2] = step == 2 and found[i + 1] or '0'\n    for field = 1, 7 do reply[n + 2 + field] = row[field] or false end\n    jobs = jobs + 1\n  end\nend\nreturn reply\n",
+    source: `-- list: reads one page of a set with the rows of its jobs; changes nothing.
+-- MOVE: none
+-- KEYS: emq:{q}:<set>
+-- ARGV: jobPrefix, by (BYLEX | BYSCORE), first (bound in the order of reading), last (bound), order (REV or empty), offset, limit (jobs), withError (1 = with the error text), withPayload (1 = with the payload), after? (id: those up to it, at the score of the first bound, were read before), again? (how many of them to pass over at the most)
+-- REPLIES: {1 when there is more, then for each job id, score, state, attempts, max_attempts, lapses, start_by, last_error, payload; what is absent or not asked for is nil}
+-- REPEATABLE: yes
+-- COST: 1 command (ZRANGE) and 2 a job (HEXISTS, HMGET)
+local prefix, by, first, last, order, offset, limit = unpack(ARGV, 1, 7)
+local after, again = ARGV[10], tonumber(ARGV[11] or 0)
+local MAX_BYTES = 8 * 1024 * 1024
+local range = {KEYS[1], first, last, by}
+if order == 'REV' then range[#range + 1] = 'REV' end
+for _, word in ipairs({'LIMIT', offset, limit + again + 1}) do range[#range + 1] = word end
+-- In lex order every score is 0, and Redis does not answer it.
+if by == 'BYSCORE' then range[#range + 1] = 'WITHSCORES' end
+local found = redis.call('ZRANGE', unpack(range))
+local step = by == 'BYSCORE' and 2 or 1
+
+-- block: read
+-- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.
+local function read(command, key, ...)
+  local reply = redis.pcall(command, key, ...)
+  if type(reply) ~= 'table' or not reply.err then return reply end
+  if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end
+end
+-- end: read
+
+-- Whether an id was read before. By bytes: \`<\` on strings goes by the locale.
+local function was_read(id)
+  for i = 1, math.max(#id, #after) do
+    local a, b = string.byte(id, i) or -1, string.byte(after, i) or -1
+    if a ~= b then return (a < b) == (order ~= 'REV') end
+  end
+  return true
+end
+
+local reply, jobs, bytes = {#found / step > limit + again and 1 or 0}, 0, 0
+for i = 1, #found, step do
+  if not (after and step == 2 and found[i + 1] == first and was_read(found[i])) then
+    local row
+    if jobs < tonumber(limit) then
+      local key = prefix .. found[i]
+      row = {}
+      if read('HEXISTS', key, 'payload') == 1 then
+        row = redis.call('HMGET', key, 'state', 'attempts', 'max_attempts', 'lapses', 'start_by',
+          ARGV[8] == '1' and 'last_error' or '', ARGV[9] == '1' and 'payload' or '')
+        -- A job without a state is a job all the same: nil tells that there is none.
+        row[1] = row[1] or ''
+      end
+      bytes = bytes + #(row[7] or '')
+    end
+    -- A short page is legal: the cursor goes on from its last job.
+    if not row or bytes > MAX_BYTES and jobs > 0 then
+      reply[1] = 1
+      break
+    end
+    local n = #reply
+    reply[n + 1] = found[i]
+    reply[n + 2] = step == 2 and found[i + 1] or '0'
+    for field = 1, 7 do reply[n + 2 + field] = row[field] or false end
+    jobs = jobs + 1
+  end
+end
+return reply
+`,
   },
   postpone: {
-    name: 'postpone',
-    sha1: '1f641fcbc162e1573d4ccc61766c0c9f413fbe58',
+    name: "postpone",
+    sha1: "1f641fcbc162e1573d4ccc61766c0c9f413fbe58",
+    keys: ["{emq}:queues"],
+    args: [],
+    argsEach: ["queue","seenScore","nextVisitAt"],
     repeatable: true,
-    source: "-- postpone: plans the next visits to queues in the registry, unless somebody has enqueued since the plan was read.\n-- MOVE: none\n-- KEYS: {emq}:queues\n-- ARGV EACH: queue, seenScore (as it was read), nextVisitAt (ms)\n-- REPLIES: number of queues whose visit was planned\n-- REPEATABLE: yes, a score that has changed since is left alone\n-- COST: 2 commands a queue (ZSCORE, ZADD)\nlocal planned = 0\nfor i = 1, #ARGV, 3 do\n  if redis.call('ZSCORE', KEYS[1], ARGV[i]) == ARGV[i + 1] then\n    redis.call('ZADD', KEYS[1], ARGV[i + 2], ARGV[i])\n    planned = planned + 1\n  end\nend\nreturn planned\n",
+    source: `-- postpone: plans the next visits to queues in the registry, unless somebody has enqueued since the plan was read.
+-- MOVE: none
+-- KEYS: {emq}:queues
+-- ARGV EACH: queue, seenScore (as it was read), nextVisitAt (ms)
+-- REPLIES: number of queues whose visit was planned
+-- REPEATABLE: yes, a score that has changed since is left alone
+-- COST: 2 commands a queue (ZSCORE, ZADD)
+local planned = 0
+for i = 1, #ARGV, 3 do
+  if redis.call('ZSCORE', KEYS[1], ARGV[i]) == ARGV[i + 1] then
+    redis.call('ZADD', KEYS[1], ARGV[i + 2], ARGV[i])
+    planned = planned + 1
+  end
+end
+return planned
+`,
   },
   promote: {
-    name: 'promote',
-    sha1: 'b4229562c051eee5256bc73cf800019f1ee767b7',
+    name: "promote",
+    sha1: "b4229562c051eee5256bc73cf800019f1ee767b7",
+    keys: ["emq:{q}:schedule","emq:{q}:pending"],
+    optionalKeys: ["emq:{q}:metrics:ghosts","emq:{q}:active","emq:{q}:dead"],
+    args: ["jobPrefix","limit","report?"],
     repeatable: true,
-    source: "-- promote: moves jobs that are due from the schedule to pending.\n-- MOVE: scheduled -> pending\n-- KEYS: emq:{q}:schedule emq:{q}:pending\n-- OPTIONAL KEYS: emq:{q}:metrics:ghosts emq:{q}:active emq:{q}:dead\n-- ARGV: jobPrefix, limit (jobs), report? (any text asks for the extended form)\n-- REPLIES: number moved; extended {moved, ghosts dropped, 1 when more are due}\n-- REPEATABLE: yes, it moves what is due by the server's clock\n-- COST: 2 commands (TIME, ZRANGE) when nothing is due; then 3 a job (HEXISTS, HGET, HSET) and 2 a thousand jobs (ZREM, ZADD)\nlocal schedule, pending, ghosts, active, dead = unpack(KEYS)\nlocal prefix, limit = ARGV[1], math.max(0, math.floor(tonumber(ARGV[2])))\n-- block: chunked\n-- Lua hands a call a few thousand values at the most.\nlocal function chunked(command, key, values)\n  for first = 1, #values, 1000 do\n    redis.call(command, key, unpack(values, first, math.min(first + 999, #values)))\n  end\nend\n-- end: chunked\n-- block: read\n-- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.\nlocal function read(command, key, ...)\n  local reply = redis.pcall(command, key, ...)\n  if type(reply) ~= 'table' or not reply.err then return reply end\n  if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end\nend\n-- end: read\n-- block: write\n-- A Redis that is full refuses what takes memory, but not behind a write that takes none: jobs must still come out of it.\nlocal function write(command, ...)\n  local reply = redis.pcall(command, ...)\n  if type(reply) ~= 'table' or not reply.err then return reply end\n  if string.find(reply.err, 'OOM', 1, true) then redis.call('ZREM', KEYS[1], '') end\n  return redis.call(command, ...)\nend\n-- end: write\n-- block: promote\n-- Moves the due ids to pending; answers how many, and how many were ghosts.\nlocal function promote(due)\n  local moved, dropped = {}, 0\n  for _, id in ipairs(due) do\n    local key = prefix .. id\n    if read('HEXISTS', key, 'payload') ~= 1 then\n      redis.call('DEL', key)\n      dropped = dropped + 1\n    else\n      -- An id that stood here as a ghost may have become a job elsewhere since: where its row says, it stays.\n      -- Who passes no key of that set has the word of the row alone.\n      local state = redis.call('HGET', key, 'state')\n      local lives = state == 'active' or state == 'dead'\n      local home = ({active = active, dead = dead})[state]\n      if not (lives and (not home or redis.call('ZSCORE', home, id))) then\n        write('HSET', key, 'state', 'pending')\n        moved[#moved + 1] = 0\n        moved[#moved + 1] = id\n      end\n    end\n  end\n  chunked('ZADD', pending, moved)\n  chunked('ZREM', schedule, due)\n  if dropped > 0 and ghosts then redis.pcall('HINCRBY', ghosts, 'count', dropped) end\n  return #moved / 2, dropped\nend\n-- end: promote\nlocal t = redis.call('TIME')\nlocal now = t[1] * 1000 + math.floor(t[2] / 1000)\nlocal due = redis.call('ZRANGE', schedule, '-inf', now, 'BYSCORE', 'LIMIT', 0, limit + 1)\nlocal more = 0\nif #due > limit then\n  more = 1\n  due[#due] = nil\nend\nlocal moved, dropped = promote(due)\nif ARGV[3] then return {moved, dropped, more} end\nreturn moved\n",
+    source: `-- promote: moves jobs that are due from the schedule to pending.
+-- MOVE: scheduled -> pending
+-- KEYS: emq:{q}:schedule emq:{q}:pending
+-- OPTIONAL KEYS: emq:{q}:metrics:ghosts emq:{q}:active emq:{q}:dead
+-- ARGV: jobPrefix, limit (jobs), report? (any text asks for the extended form)
+-- REPLIES: number moved; extended {moved, ghosts dropped, 1 when more are due}
+-- REPEATABLE: yes, it moves what is due by the server's clock
+-- COST: 2 commands (TIME, ZRANGE) when nothing is due; then 3 a job (HEXISTS, HGET, HSET) and 2 a thousand jobs (ZREM, ZADD)
+local schedule, pending, ghosts, active, dead = unpack(KEYS)
+local prefix, limit = ARGV[1], math.max(0, math.floor(tonumber(ARGV[2])))
+-- block: chunked
+-- Lua hands a call a few thousand values at the most.
+local function chunked(command, key, values)
+  for first = 1, #values, 1000 do
+    redis.call(command, key, unpack(values, first, math.min(first + 999, #values)))
+  end
+end
+-- end: chunked
+-- block: read
+-- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.
+local function read(command, key, ...)
+  local reply = redis.pcall(command, key, ...)
+  if type(reply) ~= 'table' or not reply.err then return reply end
+  if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end
+end
+-- end: read
+-- block: write
+-- A Redis that is full refuses what takes memory, but not behind a write that takes none: jobs must still come out of it.
+local function write(command, ...)
+  local reply = redis.pcall(command, ...)
+  if type(reply) ~= 'table' or not reply.err then return reply end
+  if string.find(reply.err, 'OOM', 1, true) then redis.call('ZREM', KEYS[1], '') end
+  return redis.call(command, ...)
+end
+-- end: write
+-- block: promote
+-- Moves the due ids to pending; answers how many, and how many were ghosts.
+local function promote(due)
+  local moved, dropped = {}, 0
+  for _, id in ipairs(due) do
+    local key = prefix .. id
+    if read('HEXISTS', key, 'payload') ~= 1 then
+      redis.call('DEL', key)
+      dropped = dropped + 1
+    else
+      -- An id that stood here as a ghost may have become a job elsewhere since: where its row says, it stays.
+      -- Who passes no key of that set has the word of the row alone.
+      local state = redis.call('HGET', key, 'state')
+      local lives = state == 'active' or state == 'dead'
+      local home = ({active = active, dead = dead})[state]
+      if not (lives and (not home or redis.call('ZSCORE', home, id))) then
+        write('HSET', key, 'state', 'pending')
+        moved[#moved + 1] = 0
+        moved[#moved + 1] = id
+      end
+    end
+  end
+  chunked('ZADD', pending, moved)
+  chunked('ZREM', schedule, due)
+  if dropped > 0 and ghosts then redis.pcall('HINCRBY', ghosts, 'count', dropped) end
+  return #moved / 2, dropped
+end
+-- end: promote
+local t = redis.call('TIME')
+local now = t[1] * 1000 + math.floor(t[2] / 1000)
+local due = redis.call('ZRANGE', schedule, '-inf', now, 'BYSCORE', 'LIMIT', 0, limit + 1)
+local more = 0
+if #due > limit then
+  more = 1
+  due[#due] = nil
+end
+local moved, dropped = promote(due)
+if ARGV[3] then return {moved, dropped, more} end
+return moved
+`,
   },
   reap: {
-    name: 'reap',
-    sha1: '9b6209304eacab8b6334e1f86667e3bf81ffab57',
+    name: "reap",
+    sha1: "9b6209304eacab8b6334e1f86667e3bf81ffab57",
+    keys: ["emq:{q}:active","emq:{q}:pending","emq:{q}:schedule","emq:{q}:dead","emq:{q}:metrics:failed","emq:{q}:metrics:ghosts","emq:{q}:meta"],
+    args: ["jobPrefix","limit","jitter?"],
     repeatable: true,
-    source: "-- reap: takes jobs whose lease has lapsed out of active; the first lapse goes back to pending, later ones wait, and a spent budget is dead.\n-- MOVE: active -> pending | scheduled | dead\n-- KEYS: emq:{q}:active emq:{q}:pending emq:{q}:schedule emq:{q}:dead emq:{q}:metrics:failed emq:{q}:metrics:ghosts emq:{q}:meta\n-- ARGV: jobPrefix, limit (jobs), jitter? (0 <= jitter < 1, asks for the extended form)\n-- REPLIES: number taken out of active, ghosts included; extended {taken, of them dead, of them ghosts, 1 when more have lapsed}\n-- REPEATABLE: yes, it takes what has lapsed by the server's clock\n-- COST: 2 commands (TIME, ZRANGE) when nothing has lapsed; then 1 (HMGET), 3 a job (HEXISTS, HMGET, HSET) and up to 6 a run\nlocal active, pending, schedule, dead, failed, ghosts, meta = unpack(KEYS)\nlocal prefix, limit = ARGV[1], math.max(0, math.floor(tonumber(ARGV[2])))\nlocal policy = {}\n-- block: chunked\n-- Lua hands a call a few thousand values at the most.\nlocal function chunked(command, key, values)\n  for first = 1, #values, 1000 do\n    redis.call(command, key, unpack(values, first, math.min(first + 999, #values)))\n  end\nend\n-- end: chunked\n-- block: whole\n-- A number of a setting or a row: whole and not negative, or nothing.\nlocal function whole(text)\n  local number = tonumber(text)\n  if number and number >= 0 and number < 2 ^ 53 and number == math.floor(number) then return number end\nend\n-- end: whole\n-- block: backoff\nlocal function ceiling(attempt)\n  local base, most = whole(policy[2]) or 1000, whole(policy[3]) or 600000\n  return math.min(most, base * 2 ^ math.max(0, math.min(attempt - 1, 40)))\nend\n-- end: backoff\n-- block: read\n-- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.\nlocal function read(command, key, ...)\n  local reply = redis.pcall(command, key, ...)\n  if type(reply) ~= 'table' or not reply.err then return reply end\n  if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end\nend\n-- end: read\n-- block: write\n-- A Redis that is full refuses what takes memory, but not behind a write that takes none: jobs must still come out of it.\nlocal function write(command, ...)\n  local reply = redis.pcall(command, ...)\n  if type(reply) ~= 'table' or not reply.err then return reply end\n  if string.find(reply.err, 'OOM', 1, true) then redis.call('ZREM', KEYS[1], '') end\n  return redis.call(command, ...)\nend\n-- end: write\n-- block: reap\n-- Ends the lapsed leases; answers how many jobs died of it, and how many ids were ghosts.\nlocal function reap(lapsed, now, jitter)\n  local back, later, died, dropped = {}, {}, {}, 0\n  for i, id in ipairs(lapsed) do\n    local key = prefix .. id\n    local row = read('HEXISTS', key, 'payload') == 1\n      and redis.call('HMGET', key, 'attempts', 'base', 'max_attempts', 'lapses', 'failures', 'last_error', 'state')\n    local home = row and ({pending = pending, scheduled = schedule, dead = dead})[row[7]]\n    if not row then\n      redis.call('DEL', key)\n      dropped = dropped + 1\n    elseif not (home and redis.call('ZSCORE', home, id)) then\n      -- An id that stood here as a ghost may have become a job elsewhere since: where its row says, it stays.\n      local token = row[1] or '0'\n      local used = (tonumber(token) or 0) - (tonumber(row[2]) or 0)\n      local limit = whole(row[3]) or whole(policy[1]) or 5\n      local lapses = (tonumber(row[4]) or 0) + 1\n      if limit > 0 and used >= limit then\n        local reason = 'lease expired on attempt ' .. used .. ' of ' .. limit\n        local nth = (tonumber(row[5]) or 0) + 1\n        write('HSET', key, 'state', 'dead', 'lapsed', token, 'lapses', lapses, 'last_error', reason)\n        if row[6] then\n          redis.call('HSET', key, 'failures', nth, 'error:' .. nth % 5, token .. ' ' .. string.format('%.0f', now) .. ' ' .. reason)\n        end\n        died[#died + 1] = 0\n        died[#died + 1] = id\n      elseif lapses == 1 then\n        write('HSET', key, 'state', 'pending', 'lapsed', token, 'lapses', lapses)\n        back[#back + 1] = 0\n        back[#back + 1] = id\n      else\n        -- From the second lapse on the job waits, so that a poison job cannot starve the healthy ones behind it.\n        local spread = (jitter + i * 0.618034) % 1\n        write('HSET', key, 'state', 'scheduled', 'lapsed', token, 'lapses', lapses)\n        later[#later + 1] = now + math.ceil(ceiling(used) * (1 + spread) / 2)\n        later[#later + 1] = id\n      end\n    end\n  end\n  chunked('ZADD', pending, back)\n  chunked('ZADD', schedule, later)\n  chunked('ZADD', dead, died)\n  chunked('ZREM', active, lapsed)\n  if #died > 0 then redis.pcall('HINCRBY', failed, 'count', #died / 2) end\n  if dropped > 0 then redis.pcall('HINCRBY', ghosts, 'count', dropped) end\n  return #died / 2, dropped\nend\n-- end: reap\nlocal t = redis.call('TIME')\nlocal now = t[1] * 1000 + math.floor(t[2] / 1000)\nlocal lapsed = redis.call('ZRANGE', active, '-inf', now, 'BYSCORE', 'LIMIT', 0, limit + 1)\nlocal more = 0\nif #lapsed > limit then\n  more = 1\n  lapsed[#lapsed] = nil\nend\nlocal died, dropped = 0, 0\nif #lapsed > 0 then\n  policy = redis.call('HMGET', meta, 'maxAttempts', 'backoffBaseMs', 'backoffMaxMs')\n  died, dropped = reap(lapsed, now, tonumber(ARGV[3]) or 0.5)\nend\nif ARGV[3] then return {#lapsed, died, dropped, more} end\nreturn #lapsed\n",
+    source: `-- reap: takes jobs whose lease has lapsed out of active; the first lapse goes back to pending, later ones wait, and a spent budget is dead.
+-- MOVE: active -> pending | scheduled | dead
+-- KEYS: emq:{q}:active emq:{q}:pending emq:{q}:schedule emq:{q}:dead emq:{q}:metrics:failed emq:{q}:metrics:ghosts emq:{q}:meta
+-- ARGV: jobPrefix, limit (jobs), jitter? (0 <= jitter < 1, asks for the extended form)
+-- REPLIES: number taken out of active, ghosts included; extended {taken, of them dead, of them ghosts, 1 when more have lapsed}
+-- REPEATABLE: yes, it takes what has lapsed by the server's clock
+-- COST: 2 commands (TIME, ZRANGE) when nothing has lapsed; then 1 (HMGET), 3 a job (HEXISTS, HMGET, HSET) and up to 6 a run
+local active, pending, schedule, dead, failed, ghosts, meta = unpack(KEYS)
+local prefix, limit = ARGV[1], math.max(0, math.floor(tonumber(ARGV[2])))
+local policy = {}
+-- block: chunked
+-- Lua hands a call a few thousand values at the most.
+local function chunked(command, key, values)
+  for first = 1, #values, 1000 do
+    redis.call(command, key, unpack(values, first, math.min(first + 999, #values)))
+  end
+end
+-- end: chunked
+-- block: whole
+-- A number of a setting or a row: whole and not negative, or nothing.
+local function whole(text)
+  local number = tonumber(text)
+  if number and number >= 0 and number < 2 ^ 53 and number == math.floor(number) then return number end
+end
+-- end: whole
+-- block: backoff
+local function ceiling(attempt)
+  local base, most = whole(policy[2]) or 1000, whole(policy[3]) or 600000
+  return math.min(most, base * 2 ^ math.max(0, math.min(attempt - 1, 40)))
+end
+-- end: backoff
+-- block: read
+-- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.
+local function read(command, key, ...)
+  local reply = redis.pcall(command, key, ...)
+  if type(reply) ~= 'table' or not reply.err then return reply end
+  if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end
+end
+-- end: read
+-- block: write
+-- A Redis that is full refuses what takes memory, but not behind a write that takes none: jobs must still come out of it.
+local function write(command, ...)
+  local reply = redis.pcall(command, ...)
+  if type(reply) ~= 'table' or not reply.err then return reply end
+  if string.find(reply.err, 'OOM', 1, true) then redis.call('ZREM', KEYS[1], '') end
+  return redis.call(command, ...)
+end
+-- end: write
+-- block: reap
+-- Ends the lapsed leases; answers how many jobs died of it, and how many ids were ghosts.
+local function reap(lapsed, now, jitter)
+  local back, later, died, dropped = {}, {}, {}, 0
+  for i, id in ipairs(lapsed) do
+    local key = prefix .. id
+    local row = read('HEXISTS', key, 'payload') == 1
+      and redis.call('HMGET', key, 'attempts', 'base', 'max_attempts', 'lapses', 'failures', 'last_error', 'state')
+    local home = row and ({pending = pending, scheduled = schedule, dead = dead})[row[7]]
+    if not row then
+      redis.call('DEL', key)
+      dropped = dropped + 1
+    elseif not (home and redis.call('ZSCORE', home, id)) then
+      -- An id that stood here as a ghost may have become a job elsewhere since: where its row says, it stays.
+      local token = row[1] or '0'
+      local used = (tonumber(token) or 0) - (tonumber(row[2]) or 0)
+      local limit = whole(row[3]) or whole(policy[1]) or 5
+      local lapses = (tonumber(row[4]) or 0) + 1
+      if limit > 0 and used >= limit then
+        local reason = 'lease expired on attempt ' .. used .. ' of ' .. limit
+        local nth = (tonumber(row[5]) or 0) + 1
+        write('HSET', key, 'state', 'dead', 'lapsed', token, 'lapses', lapses, 'last_error', reason)
+        if row[6] then
+          redis.call('HSET', key, 'failures', nth, 'error:' .. nth % 5, token .. ' ' .. string.format('%.0f', now) .. ' ' .. reason)
+        end
+        died[#died + 1] = 0
+        died[#died + 1] = id
+      elseif lapses == 1 then
+        write('HSET', key, 'state', 'pending', 'lapsed', token, 'lapses', lapses)
+        back[#back + 1] = 0
+        back[#back + 1] = id
+      else
+        -- From the second lapse on the job waits, so that a poison job cannot starve the healthy ones behind it.
+        local spread = (jitter + i * 0.618034) % 1
+        write('HSET', key, 'state', 'scheduled', 'lapsed', token, 'lapses', lapses)
+        later[#later + 1] = now + math.ceil(ceiling(used) * (1 + spread) / 2)
+        later[#later + 1] = id
+      end
+    end
+  end
+  chunked('ZADD', pending, back)
+  chunked('ZADD', schedule, later)
+  chunked('ZADD', dead, died)
+  chunked('ZREM', active, lapsed)
+  if #died > 0 then redis.pcall('HINCRBY', failed, 'count', #died / 2) end
+  if dropped > 0 then redis.pcall('HINCRBY', ghosts, 'count', dropped) end
+  return #died / 2, dropped
+end
+-- end: reap
+local t = redis.call('TIME')
+local now = t[1] * 1000 + math.floor(t[2] / 1000)
+local lapsed = redis.call('ZRANGE', active, '-inf', now, 'BYSCORE', 'LIMIT', 0, limit + 1)
+local more = 0
+if #lapsed > limit then
+  more = 1
+  lapsed[#lapsed] = nil
+end
+local died, dropped = 0, 0
+if #lapsed > 0 then
+  policy = redis.call('HMGET', meta, 'maxAttempts', 'backoffBaseMs', 'backoffMaxMs')
+  died, dropped = reap(lapsed, now, tonumber(ARGV[3]) or 0.5)
+end
+if ARGV[3] then return {#lapsed, died, dropped, more} end
+return #lapsed
+`,
   },
   redrive: {
-    name: 'redrive',
-    sha1: 'ecf4fd8c7fbd4be9b40988a3ce8c2195982d3bba',
+    name: "redrive",
+    sha1: "ecf4fd8c7fbd4be9b40988a3ce8c2195982d3bba",
+    keys: ["emq:{q}:dead","emq:{q}:pending","emq:{q}:job:<id>","emq:{q}:start-by"],
+    args: ["id"],
     repeatable: true,
-    source: "-- redrive: brings a dead job back to pending with a fresh retry budget; its token goes on rising.\n-- MOVE: dead -> pending\n-- KEYS: emq:{q}:dead emq:{q}:pending emq:{q}:job:<id> emq:{q}:start-by\n-- ARGV: id\n-- REPLIES: 1 = redriven; 0 = gone; EMQSTATE job is <state>\n-- REPEATABLE: yes, a repeat is refused as EMQSTATE job is pending\n-- COST: 6 commands (HEXISTS, HMGET, ZADD, ZREM, HSET, HDEL)\n-- block: read\n-- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.\nlocal function read(command, key, ...)\n  local reply = redis.pcall(command, key, ...)\n  if type(reply) ~= 'table' or not reply.err then return reply end\n  if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end\nend\n-- end: read\nif read('HEXISTS', KEYS[3], 'payload') ~= 1 then return 0 end\n-- block: redrive\nlocal function redrive(dead, pending, start_by, key, id)\n  local row = redis.call('HMGET', key, 'state', 'attempts', 'start_by')\n  if row[1] ~= 'dead' then return row[1] or 'unknown' end\n  redis.call('ZADD', pending, 0, id)\n  redis.call('ZREM', dead, id)\n  redis.call('HSET', key, 'state', 'pending', 'base', row[2] or '0')\n  redis.call('HDEL', key, 'lapsed', 'lapses', 'start_by')\n  if row[3] then redis.call('ZREM', start_by, id) end\nend\n-- end: redrive\nlocal state = redrive(KEYS[1], KEYS[2], KEYS[4], KEYS[3], ARGV[1])\nif state then return redis.error_reply('EMQSTATE job is ' .. state) end\nreturn 1\n",
+    source: `-- redrive: brings a dead job back to pending with a fresh retry budget; its token goes on rising.
+-- MOVE: dead -> pending
+-- KEYS: emq:{q}:dead emq:{q}:pending emq:{q}:job:<id> emq:{q}:start-by
+-- ARGV: id
+-- REPLIES: 1 = redriven; 0 = gone; EMQSTATE job is <state>
+-- REPEATABLE: yes, a repeat is refused as EMQSTATE job is pending
+-- COST: 6 commands (HEXISTS, HMGET, ZADD, ZREM, HSET, HDEL)
+-- block: read
+-- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.
+local function read(command, key, ...)
+  local reply = redis.pcall(command, key, ...)
+  if type(reply) ~= 'table' or not reply.err then return reply end
+  if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end
+end
+-- end: read
+if read('HEXISTS', KEYS[3], 'payload') ~= 1 then return 0 end
+-- block: redrive
+local function redrive(dead, pending, start_by, key, id)
+  local row = redis.call('HMGET', key, 'state', 'attempts', 'start_by')
+  if row[1] ~= 'dead' then return row[1] or 'unknown' end
+  redis.call('ZADD', pending, 0, id)
+  redis.call('ZREM', dead, id)
+  redis.call('HSET', key, 'state', 'pending', 'base', row[2] or '0')
+  redis.call('HDEL', key, 'lapsed', 'lapses', 'start_by')
+  if row[3] then redis.call('ZREM', start_by, id) end
+end
+-- end: redrive
+local state = redrive(KEYS[1], KEYS[2], KEYS[4], KEYS[3], ARGV[1])
+if state then return redis.error_reply('EMQSTATE job is ' .. state) end
+return 1
+`,
   },
   redrive_many: {
-    name: 'redrive_many',
-    sha1: '96138f7fe9334ba6dac7a5b0b56cd5b65fc4336a',
+    name: "redrive_many",
+    sha1: "96138f7fe9334ba6dac7a5b0b56cd5b65fc4336a",
+    keys: ["emq:{q}:dead","emq:{q}:pending","emq:{q}:start-by"],
+    args: ["jobPrefix","limit","from","to","scan","errorContains","dryRun"],
     repeatable: true,
-    source: "-- redrive_many: brings dead jobs back to pending, by mint time and by error text; looks at a bounded number and says where to go on.\n-- MOVE: dead -> pending\n-- KEYS: emq:{q}:dead emq:{q}:pending emq:{q}:start-by\n-- ARGV: jobPrefix, limit (jobs to redrive), from (lex bound: - or [id or an exclusive one), to (lex bound: + or [id or an exclusive one), scan (jobs to look at), errorContains (empty = any), dryRun (1 = change nothing)\n-- REPLIES: {redriven, last id looked at or empty, 1 when there is more to look at}\n-- REPEATABLE: yes, what was redriven is not dead any more\n-- COST: 1 command (ZRANGE), then 1 for each job looked at (HMGET) and 6 more a redriven job (HEXISTS, HMGET, ZADD, ZREM, HSET, HDEL)\nlocal prefix, limit, from, to, scan = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4], tonumber(ARGV[5])\nlocal text, dry_run = ARGV[6], ARGV[7] == '1'\n-- block: read\n-- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.\nlocal function read(command, key, ...)\n  local reply = redis.pcall(command, key, ...)\n  if type(reply) ~= 'table' or not reply.err then return reply end\n  if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end\nend\n-- end: read\n-- block: redrive\nlocal function redrive(dead, pending, start_by, key, id)\n  local row = redis.call('HMGET', key, 'state', 'attempts', 'start_by')\n  if row[1] ~= 'dead' then return row[1] or 'unknown' end\n  redis.call('ZADD', pending, 0, id)\n  redis.call('ZREM', dead, id)\n  redis.call('HSET', key, 'state', 'pending', 'base', row[2] or '0')\n  redis.call('HDEL', key, 'lapsed', 'lapses', 'start_by')\n  if row[3] then redis.call('ZREM', start_by, id) end\nend\n-- end: redrive\nlocal ids = redis.call('ZRANGE', KEYS[1], from, to, 'BYLEX', 'LIMIT', 0, scan + 1)\nlocal redriven, last, looked = 0, '', 0\nfor _, id in ipairs(ids) do\n  if looked == scan or redriven == limit then break end\n  looked = looked + 1\n  last = id\n  local key = prefix .. id\n  local row = read('HMGET', key, 'state', 'last_error') or {}\n  local matches = row[1] == 'dead' and (text == '' or string.find(row[2] or '', text, 1, true))\n  if matches and redis.call('HEXISTS', key, 'payload') == 1 then\n    redriven = redriven + 1\n    if not dry_run then redrive(KEYS[1], KEYS[2], KEYS[3], key, id) end\n  end\nend\nreturn {redriven, last, #ids > looked and 1 or 0}\n",
+    source: `-- redrive_many: brings dead jobs back to pending, by mint time and by error text; looks at a bounded number and says where to go on.
+-- MOVE: dead -> pending
+-- KEYS: emq:{q}:dead emq:{q}:pending emq:{q}:start-by
+-- ARGV: jobPrefix, limit (jobs to redrive), from (lex bound: - or [id or an exclusive one), to (lex bound: + or [id or an exclusive one), scan (jobs to look at), errorContains (empty = any), dryRun (1 = change nothing)
+-- REPLIES: {redriven, last id looked at or empty, 1 when there is more to look at}
+-- REPEATABLE: yes, what was redriven is not dead any more
+-- COST: 1 command (ZRANGE), then 1 for each job looked at (HMGET) and 6 more a redriven job (HEXISTS, HMGET, ZADD, ZREM, HSET, HDEL)
+local prefix, limit, from, to, scan = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4], tonumber(ARGV[5])
+local text, dry_run = ARGV[6], ARGV[7] == '1'
+-- block: read
+-- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.
+local function read(command, key, ...)
+  local reply = redis.pcall(command, key, ...)
+  if type(reply) ~= 'table' or not reply.err then return reply end
+  if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end
+end
+-- end: read
+-- block: redrive
+local function redrive(dead, pending, start_by, key, id)
+  local row = redis.call('HMGET', key, 'state', 'attempts', 'start_by')
+  if row[1] ~= 'dead' then return row[1] or 'unknown' end
+  redis.call('ZADD', pending, 0, id)
+  redis.call('ZREM', dead, id)
+  redis.call('HSET', key, 'state', 'pending', 'base', row[2] or '0')
+  redis.call('HDEL', key, 'lapsed', 'lapses', 'start_by')
+  if row[3] then redis.call('ZREM', start_by, id) end
+end
+-- end: redrive
+local ids = redis.call('ZRANGE', KEYS[1], from, to, 'BYLEX', 'LIMIT', 0, scan + 1)
+local redriven, last, looked = 0, '', 0
+for _, id in ipairs(ids) do
+  if looked == scan or redriven == limit then break end
+  looked = looked + 1
+  last = id
+  local key = prefix .. id
+  local row = read('HMGET', key, 'state', 'last_error') or {}
+  local matches = row[1] == 'dead' and (text == '' or string.find(row[2] or '', text, 1, true))
+  if matches and redis.call('HEXISTS', key, 'payload') == 1 then
+    redriven = redriven + 1
+    if not dry_run then redrive(KEYS[1], KEYS[2], KEYS[3], key, id) end
+  end
+end
+return {redriven, last, #ids > looked and 1 or 0}
+`,
   },
   remove: {
-    name: 'remove',
-    sha1: '1f849553acc044f38dd980c17e6b5cfeb651382c',
+    name: "remove",
+    sha1: "1f849553acc044f38dd980c17e6b5cfeb651382c",
+    keys: ["emq:{q}:active","emq:{q}:pending","emq:{q}:schedule","emq:{q}:dead","emq:{q}:job:<id>","emq:{q}:start-by"],
+    args: ["id"],
     repeatable: true,
-    source: "-- remove: deletes a job from any state, unless a live lease holds it.\n-- MOVE: pending | scheduled | dead -> none; active -> none once the lease has lapsed\n-- KEYS: emq:{q}:active emq:{q}:pending emq:{q}:schedule emq:{q}:dead emq:{q}:job:<id> emq:{q}:start-by\n-- ARGV: id\n-- REPLIES: 1 = removed; 0 = gone; EMQLOCK job is held by a live lease\n-- REPEATABLE: yes, a repeat answers 0\n-- COST: 10 commands (HEXISTS, ZSCORE, HGET, TIME, ZREM five times, DEL) for a lapsed one, 8 for any other\n-- block: read\n-- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.\nlocal function read(command, key, ...)\n  local reply = redis.pcall(command, key, ...)\n  if type(reply) ~= 'table' or not reply.err then return reply end\n  if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end\nend\n-- end: read\nlocal existed = read('HEXISTS', KEYS[5], 'payload') or 0\nlocal deadline = redis.call('ZSCORE', KEYS[1], ARGV[1])\n-- An id that stands in active although its job lives elsewhere is held by nobody.\nif existed == 1 and deadline and redis.call('HGET', KEYS[5], 'state') == 'active' then\n  local t = redis.call('TIME')\n  if tonumber(deadline) > t[1] * 1000 + math.floor(t[2] / 1000) then\n    return redis.error_reply('EMQLOCK job is held by a live lease')\n  end\nend\nfor _, set in ipairs({KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[6]}) do redis.call('ZREM', set, ARGV[1]) end\nredis.call('DEL', KEYS[5])\nreturn existed\n",
+    source: `-- remove: deletes a job from any state, unless a live lease holds it.
+-- MOVE: pending | scheduled | dead -> none; active -> none once the lease has lapsed
+-- KEYS: emq:{q}:active emq:{q}:pending emq:{q}:schedule emq:{q}:dead emq:{q}:job:<id> emq:{q}:start-by
+-- ARGV: id
+-- REPLIES: 1 = removed; 0 = gone; EMQLOCK job is held by a live lease
+-- REPEATABLE: yes, a repeat answers 0
+-- COST: 10 commands (HEXISTS, ZSCORE, HGET, TIME, ZREM five times, DEL) for a lapsed one, 8 for any other
+-- block: read
+-- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.
+local function read(command, key, ...)
+  local reply = redis.pcall(command, key, ...)
+  if type(reply) ~= 'table' or not reply.err then return reply end
+  if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end
+end
+-- end: read
+local existed = read('HEXISTS', KEYS[5], 'payload') or 0
+local deadline = redis.call('ZSCORE', KEYS[1], ARGV[1])
+-- An id that stands in active although its job lives elsewhere is held by nobody.
+if existed == 1 and deadline and redis.call('HGET', KEYS[5], 'state') == 'active' then
+  local t = redis.call('TIME')
+  if tonumber(deadline) > t[1] * 1000 + math.floor(t[2] / 1000) then
+    return redis.error_reply('EMQLOCK job is held by a live lease')
+  end
+end
+for _, set in ipairs({KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[6]}) do redis.call('ZREM', set, ARGV[1]) end
+redis.call('DEL', KEYS[5])
+return existed
+`,
   },
   reschedule: {
-    name: 'reschedule',
-    sha1: 'f82227009c887314ebd53aa6a4f76362782792ec',
+    name: "reschedule",
+    sha1: "f82227009c887314ebd53aa6a4f76362782792ec",
+    keys: ["emq:{q}:schedule","emq:{q}:pending","emq:{q}:job:<id>"],
+    args: ["id","delayMs","runAt"],
     repeatable: true,
-    source: "-- reschedule: moves a scheduled job to another time; a time that has come puts it into pending.\n-- MOVE: scheduled -> scheduled | pending\n-- KEYS: emq:{q}:schedule emq:{q}:pending emq:{q}:job:<id>\n-- ARGV: id, delayMs (empty with a runAt), runAt (ms, empty with a delayMs)\n-- REPLIES: {pending, 0} | {scheduled, run-at in ms}; {gone, 0}; EMQSTATE job is <state>\n-- REPEATABLE: yes; by delayMs the time is counted anew\n-- COST: 4 commands (HEXISTS, HGET, TIME, ZADD); 6 for a time that has come (ZREM and HSET as well); 2 when refused\n-- block: read\n-- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.\nlocal function read(command, key, ...)\n  local reply = redis.pcall(command, key, ...)\n  if type(reply) ~= 'table' or not reply.err then return reply end\n  if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end\nend\n-- end: read\nif read('HEXISTS', KEYS[3], 'payload') ~= 1 then return {'gone', 0} end\nlocal state = redis.call('HGET', KEYS[3], 'state')\nif state ~= 'scheduled' then return redis.error_reply('EMQSTATE job is ' .. (state or 'unknown')) end\nlocal t = redis.call('TIME')\nlocal now = t[1] * 1000 + math.floor(t[2] / 1000)\nlocal run_at = tonumber(ARGV[3]) or now + tonumber(ARGV[2])\nif run_at > now then\n  redis.call('ZADD', KEYS[1], run_at, ARGV[1])\n  return {'scheduled', run_at}\nend\nredis.call('ZADD', KEYS[2], 0, ARGV[1])\nredis.call('ZREM', KEYS[1], ARGV[1])\nredis.call('HSET', KEYS[3], 'state', 'pending')\nreturn {'pending', 0}\n",
+    source: `-- reschedule: moves a scheduled job to another time; a time that has come puts it into pending.
+-- MOVE: scheduled -> scheduled | pending
+-- KEYS: emq:{q}:schedule emq:{q}:pending emq:{q}:job:<id>
+-- ARGV: id, delayMs (empty with a runAt), runAt (ms, empty with a delayMs)
+-- REPLIES: {pending, 0} | {scheduled, run-at in ms}; {gone, 0}; EMQSTATE job is <state>
+-- REPEATABLE: yes; by delayMs the time is counted anew
+-- COST: 4 commands (HEXISTS, HGET, TIME, ZADD); 6 for a time that has come (ZREM and HSET as well); 2 when refused
+-- block: read
+-- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.
+local function read(command, key, ...)
+  local reply = redis.pcall(command, key, ...)
+  if type(reply) ~= 'table' or not reply.err then return reply end
+  if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end
+end
+-- end: read
+if read('HEXISTS', KEYS[3], 'payload') ~= 1 then return {'gone', 0} end
+local state = redis.call('HGET', KEYS[3], 'state')
+if state ~= 'scheduled' then return redis.error_reply('EMQSTATE job is ' .. (state or 'unknown')) end
+local t = redis.call('TIME')
+local now = t[1] * 1000 + math.floor(t[2] / 1000)
+local run_at = tonumber(ARGV[3]) or now + tonumber(ARGV[2])
+if run_at > now then
+  redis.call('ZADD', KEYS[1], run_at, ARGV[1])
+  return {'scheduled', run_at}
+end
+redis.call('ZADD', KEYS[2], 0, ARGV[1])
+redis.call('ZREM', KEYS[1], ARGV[1])
+redis.call('HSET', KEYS[3], 'state', 'pending')
+return {'pending', 0}
+`,
   },
   retry: {
-    name: 'retry',
-    sha1: '0a203d362c6d059e6e261322a791aa0f07a4e8b4',
+    name: "retry",
+    sha1: "0a203d362c6d059e6e261322a791aa0f07a4e8b4",
+    keys: ["emq:{q}:active","emq:{q}:schedule","emq:{q}:dead","emq:{q}:job:<id>","emq:{q}:metrics:failed","emq:{q}:meta"],
+    args: ["id","token","delayMs","maxAttempts","error","jitter?"],
     repeatable: true,
-    source: "-- retry: gives a failed job back, to run again later or to be dead when its budget is spent.\n-- MOVE: active -> scheduled | dead\n-- KEYS: emq:{q}:active emq:{q}:schedule emq:{q}:dead emq:{q}:job:<id> emq:{q}:metrics:failed emq:{q}:meta\n-- ARGV: id, token, delayMs (empty = the queue's backoff), maxAttempts (0 = no limit; empty = the job's, else the queue's), error (text), jitter? (0 <= jitter < 1, asks for the extended form)\n-- REPLIES: scheduled | dead; extended {scheduled, delay in ms} | {dead, 0}; EMQSTALE retry token mismatch, followed by (lapsed) or (released) where that is the reason; EMQSTALE job gone\n-- REPEATABLE: yes, a repeat is refused as (released)\n-- COST: 5 commands (HMGET, TIME, ZADD, ZREM, HSET); one more to read the queue's policy, one more to count a death; 1 when refused\n-- block: read\n-- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.\nlocal function read(command, key, ...)\n  local reply = redis.pcall(command, key, ...)\n  if type(reply) ~= 'table' or not reply.err then return reply end\n  if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end\nend\n-- end: read\n-- block: write\n-- A Redis that is full refuses what takes memory, but not behind a write that takes none: jobs must still come out of it.\nlocal function write(command, ...)\n  local reply = redis.pcall(command, ...)\n  if type(reply) ~= 'table' or not reply.err then return reply end\n  if string.find(reply.err, 'OOM', 1, true) then redis.call('ZREM', KEYS[1], '') end\n  return redis.call(command, ...)\nend\n-- end: write\n-- block: whole\n-- A number of a setting or a row: whole and not negative, or nothing.\nlocal function whole(text)\n  local number = tonumber(text)\n  if number and number >= 0 and number < 2 ^ 53 and number == math.floor(number) then return number end\nend\n-- end: whole\nlocal row = read('HMGET', KEYS[4], 'payload', 'attempts', 'state', 'lapsed', 'base', 'max_attempts', 'failures', 'last_error')\nif not row or not row[1] then return redis.error_reply('EMQSTALE job gone') end\nif ARGV[2] ~= row[2] or ARGV[2] == '0' then\n  return redis.error_reply('EMQSTALE retry token mismatch')\nend\nif row[3] ~= 'active' then\n  local reason = row[4] == ARGV[2] and 'lapsed' or 'released'\n  return redis.error_reply('EMQSTALE retry token mismatch (' .. reason .. ')')\nend\n\nlocal policy = {}\nif ARGV[3] == '' or ARGV[4] == '' then\n  policy = redis.call('HMGET', KEYS[6], 'maxAttempts', 'backoffBaseMs', 'backoffMaxMs')\nend\nlocal used = (tonumber(row[2]) or 0) - (tonumber(row[5]) or 0)\nlocal limit = tonumber(ARGV[4]) or whole(row[6]) or whole(policy[1]) or 5\nlocal delay = tonumber(ARGV[3])\n-- block: backoff\nlocal function ceiling(attempt)\n  local base, most = whole(policy[2]) or 1000, whole(policy[3]) or 600000\n  return math.min(most, base * 2 ^ math.max(0, math.min(attempt - 1, 40)))\nend\n-- end: backoff\nif not delay then delay = math.floor(ceiling(used) * (tonumber(ARGV[6]) or 1)) end\n\nlocal t = redis.call('TIME')\nlocal now = t[1] * 1000 + math.floor(t[2] / 1000)\nlocal state = 'scheduled'\nif limit > 0 and used >= limit then\n  state = 'dead'\n  delay = 0\n  write('ZADD', KEYS[3], 0, ARGV[1])\n  redis.pcall('HINCRBY', KEYS[5], 'count', 1)\nelse\n  write('ZADD', KEYS[2], now + delay, ARGV[1])\nend\nredis.call('ZREM', KEYS[1], ARGV[1])\nif ARGV[6] or row[8] then\n  -- The last five failures, a ring of fields. In the short form the first one leaves last_error alone.\n  local nth = (tonumber(row[7]) or 0) + 1\n  redis.call('HSET', KEYS[4], 'state', state, 'last_error', ARGV[5],\n    'failures', nth, 'error:' .. nth % 5, row[2] .. ' ' .. string.format('%.0f', now) .. ' ' .. ARGV[5])\nelse\n  redis.call('HSET', KEYS[4], 'state', state, 'last_error', ARGV[5])\nend\nif ARGV[6] then return {state, delay} end\nreturn state\n",
+    source: `-- retry: gives a failed job back, to run again later or to be dead when its budget is spent.
+-- MOVE: active -> scheduled | dead
+-- KEYS: emq:{q}:active emq:{q}:schedule emq:{q}:dead emq:{q}:job:<id> emq:{q}:metrics:failed emq:{q}:meta
+-- ARGV: id, token, delayMs (empty = the queue's backoff), maxAttempts (0 = no limit; empty = the job's, else the queue's), error (text), jitter? (0 <= jitter < 1, asks for the extended form)
+-- REPLIES: scheduled | dead; extended {scheduled, delay in ms} | {dead, 0}; EMQSTALE retry token mismatch, followed by (lapsed) or (released) where that is the reason; EMQSTALE job gone
+-- REPEATABLE: yes, a repeat is refused as (released)
+-- COST: 5 commands (HMGET, TIME, ZADD, ZREM, HSET); one more to read the queue's policy, one more to count a death; 1 when refused
+-- block: read
+-- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.
+local function read(command, key, ...)
+  local reply = redis.pcall(command, key, ...)
+  if type(reply) ~= 'table' or not reply.err then return reply end
+  if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end
+end
+-- end: read
+-- block: write
+-- A Redis that is full refuses what takes memory, but not behind a write that takes none: jobs must still come out of it.
+local function write(command, ...)
+  local reply = redis.pcall(command, ...)
+  if type(reply) ~= 'table' or not reply.err then return reply end
+  if string.find(reply.err, 'OOM', 1, true) then redis.call('ZREM', KEYS[1], '') end
+  return redis.call(command, ...)
+end
+-- end: write
+-- block: whole
+-- A number of a setting or a row: whole and not negative, or nothing.
+local function whole(text)
+  local number = tonumber(text)
+  if number and number >= 0 and number < 2 ^ 53 and number == math.floor(number) then return number end
+end
+-- end: whole
+local row = read('HMGET', KEYS[4], 'payload', 'attempts', 'state', 'lapsed', 'base', 'max_attempts', 'failures', 'last_error')
+if not row or not row[1] then return redis.error_reply('EMQSTALE job gone') end
+if ARGV[2] ~= row[2] or ARGV[2] == '0' then
+  return redis.error_reply('EMQSTALE retry token mismatch')
+end
+if row[3] ~= 'active' then
+  local reason = row[4] == ARGV[2] and 'lapsed' or 'released'
+  return redis.error_reply('EMQSTALE retry token mismatch (' .. reason .. ')')
+end
+
+local policy = {}
+if ARGV[3] == '' or ARGV[4] == '' then
+  policy = redis.call('HMGET', KEYS[6], 'maxAttempts', 'backoffBaseMs', 'backoffMaxMs')
+end
+local used = (tonumber(row[2]) or 0) - (tonumber(row[5]) or 0)
+local limit = tonumber(ARGV[4]) or whole(row[6]) or whole(policy[1]) or 5
+local delay = tonumber(ARGV[3])
+-- block: backoff
+local function ceiling(attempt)
+  local base, most = whole(policy[2]) or 1000, whole(policy[3]) or 600000
+  return math.min(most, base * 2 ^ math.max(0, math.min(attempt - 1, 40)))
+end
+-- end: backoff
+if not delay then delay = math.floor(ceiling(used) * (tonumber(ARGV[6]) or 1)) end
+
+local t = redis.call('TIME')
+local now = t[1] * 1000 + math.floor(t[2] / 1000)
+local state = 'scheduled'
+if limit > 0 and used >= limit then
+  state = 'dead'
+  delay = 0
+  write('ZADD', KEYS[3], 0, ARGV[1])
+  redis.pcall('HINCRBY', KEYS[5], 'count', 1)
+else
+  write('ZADD', KEYS[2], now + delay, ARGV[1])
+end
+redis.call('ZREM', KEYS[1], ARGV[1])
+if ARGV[6] or row[8] then
+  -- The last five failures, a ring of fields. In the short form the first one leaves last_error alone.
+  local nth = (tonumber(row[7]) or 0) + 1
+  redis.call('HSET', KEYS[4], 'state', state, 'last_error', ARGV[5],
+    'failures', nth, 'error:' .. nth % 5, row[2] .. ' ' .. string.format('%.0f', now) .. ' ' .. ARGV[5])
+else
+  redis.call('HSET', KEYS[4], 'state', state, 'last_error', ARGV[5])
+end
+if ARGV[6] then return {state, delay} end
+return state
+`,
   },
   settle: {
-    name: 'settle',
-    sha1: '29eed7e8b77e8e458fd06d9de9e36c7bde748c50',
+    name: "settle",
+    sha1: "29eed7e8b77e8e458fd06d9de9e36c7bde748c50",
+    keys: ["emq:{q}:active","emq:{q}:pending","emq:{q}:schedule","emq:{q}:dead","emq:{q}:metrics:completed","emq:{q}:metrics:failed","emq:{q}:metrics:ghosts","emq:{q}:meta","emq:{q}:start-by"],
+    keysEach: ["emq:{q}:job:<id>"],
+    args: [],
+    argsEach: ["action","id","token","ms","maxAttempts","error","jitter"],
     repeatable: true,
-    source: "-- settle: ends or extends the leases of many jobs, each by an action of its own; each item answers for itself.\n-- MOVE: active -> none (complete) | scheduled or dead (retry) | dead (fail) | pending or scheduled (release) | active (extend)\n-- KEYS: emq:{q}:active emq:{q}:pending emq:{q}:schedule emq:{q}:dead emq:{q}:metrics:completed emq:{q}:metrics:failed emq:{q}:metrics:ghosts emq:{q}:meta emq:{q}:start-by\n-- KEYS EACH: emq:{q}:job:<id>\n-- ARGV EACH: action (complete | retry | fail | release | extend), id, token, ms (retry: delayMs, empty = the queue's backoff; release: delayMs; extend: leaseMs), maxAttempts (retry; 0 = no limit; empty = the job's, else the queue's), error (text), jitter (0 <= jitter < 1)\n-- REPLIES: for each item a pair {completed | scheduled | dead | pending | extended, delay or lease in ms}, {gone, 0} or {stale, superseded | released | lapsed}\n-- REPEATABLE: yes: a repeated complete answers gone, a repeated extend extends again from now, the others are refused as released\n-- COST: 2 commands an item (HMGET, HEXISTS) and for a batch of completes 3 (ZREM, DEL, HINCRBY); 3 more for each other action (ZADD, ZREM, HSET), TIME and the queue's policy once; 1 for a job that is gone, 3 when it was to be completed\nlocal active, pending, schedule, dead, completed, failed, ghosts, meta, start_by = unpack(KEYS, 1, 9)\nlocal FIXED, FIELDS = 9, 7\n-- block: chunked\n-- Lua hands a call a few thousand values at the most.\nlocal function chunked(command, key, values)\n  for first = 1, #values, 1000 do\n    redis.call(command, key, unpack(values, first, math.min(first + 999, #values)))\n  end\nend\n-- end: chunked\n\nlocal now\nlocal function clock()\n  if not now then\n    local t = redis.call('TIME')\n    now = t[1] * 1000 + math.floor(t[2] / 1000)\n  end\n  return now\nend\n\n-- block: whole\n-- A number of a setting or a row: whole and not negative, or nothing.\nlocal function whole(text)\n  local number = tonumber(text)\n  if number and number >= 0 and number < 2 ^ 53 and number == math.floor(number) then return number end\nend\n-- end: whole\n\nlocal policy\n-- block: backoff\nlocal function ceiling(attempt)\n  local base, most = whole(policy[2]) or 1000, whole(policy[3]) or 600000\n  return math.min(most, base * 2 ^ math.max(0, math.min(attempt - 1, 40)))\nend\n-- end: backoff\nlocal function read_policy()\n  if not policy then policy = redis.call('HMGET', meta, 'maxAttempts', 'backoffBaseMs', 'backoffMaxMs') end\nend\n\nlocal retired, retired_ids, unindexed, died, dropped = {}, {}, {}, 0, 0\nlocal gone = {}\nlocal set_of = {active = active, pending = pending, scheduled = schedule, dead = dead}\n\n-- block: read\n-- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.\nlocal function read(command, key, ...)\n  local reply = redis.pcall(command, key, ...)\n  if type(reply) ~= 'table' or not reply.err then return reply end\n  if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end\nend\n-- end: read\n-- block: write\n-- A Redis that is full refuses what takes memory, but not behind a write that takes none: jobs must still come out of it.\nlocal function write(command, ...)\n  local reply = redis.pcall(command, ...)\n  if type(reply) ~= 'table' or not reply.err then return reply end\n  if string.find(reply.err, 'OOM', 1, true) then redis.call('ZREM', KEYS[1], '') end\n  return redis.call(command, ...)\nend\n-- end: write\n\nlocal function failure(key, token, state, nth, text)\n  redis.call('HSET', key, 'state', state, 'last_error', text,\n    'failures', nth, 'error:' .. nth % 5, token .. ' ' .. string.format('%.0f', clock()) .. ' ' .. text)\nend\n\nlocal function settle(i)\n  local at = (i - 1) * FIELDS\n  local action, id, token, ms, max, text, jitter = unpack(ARGV, at + 1, at + FIELDS)\n  local key = KEYS[FIXED + i]\n  if gone[id] then return 'gone', 0 end\n  if read('HEXISTS', key, 'payload') ~= 1 then\n    if action ~= 'complete' then return 'gone', 0 end\n    -- What is left of a ghost is taken away, and the id with it.\n    local set = set_of[read('HGET', key, 'state') or '']\n    if redis.call('DEL', key) == 1 then\n      if set then redis.call('ZREM', set, id) end\n      dropped = dropped + 1\n    end\n    return 'gone', 0\n  end\n  local row = redis.call('HMGET', key, 'attempts', 'state', 'lapsed', 'base', 'max_attempts', 'failures', 'start_by')\n  if token ~= row[1] or token == '0' then return 'stale', 'superseded' end\n  if row[2] ~= 'active' then\n    if row[3] ~= token then return 'stale', 'released' end\n    if action ~= 'complete' then return 'stale', 'lapsed' end\n    -- The reaper took the lease away and nobody has claimed since: the work is done, and nobody else has it.\n    if set_of[row[2]] then redis.call('ZREM', set_of[row[2]], id) end\n  end\n\n  if action == 'complete' then\n    gone[id] = true\n    retired[#retired + 1] = key\n    retired_ids[#retired_ids + 1] = id\n    if row[7] then unindexed[#unindexed + 1] = id end\n    return 'completed', 0\n  end\n  if action == 'extend' then\n    local moved = write('ZADD', active, 'XX', 'CH', clock() + tonumber(ms), id)\n    -- A lease that stands nowhere cannot be extended: its job would never lapse.\n    if moved == 0 and not redis.call('ZSCORE', active, id) then return 'stale', 'lapsed' end\n    return 'extended', tonumber(ms)\n  end\n  if action == 'release' then\n    local delay = tonumber(ms) or 0\n    local state = delay > 0 and 'scheduled' or 'pending'\n    write('ZADD', delay > 0 and schedule or pending, delay > 0 and clock() + delay or 0, id)\n    redis.call('ZREM', active, id)\n    redis.call('HSET', key, 'state', state, 'base', string.format('%.0f', (tonumber(row[4]) or 0) + 1))\n    return state, delay\n  end\n\n  local nth = (tonumber(row[6]) or 0) + 1\n  local used = (tonumber(token) or 0) - (tonumber(row[4]) or 0)\n  local delay, limit = tonumber(ms), tonumber(max)\n  if action == 'retry' and not (delay and limit) then\n    read_policy()\n    limit = limit or whole(row[5]) or whole(policy[1]) or 5\n    delay = delay or math.floor(ceiling(used) * (tonumber(jitter) or 1))\n  end\n  local dies = action == 'fail' or (limit > 0 and used >= limit)\n  if dies then\n    write('ZADD', dead, 0, id)\n    redis.call('ZREM', active, id)\n    failure(key, token, 'dead', nth, text)\n    died = died + 1\n    return 'dead', 0\n  end\n  write('ZADD', schedule, clock() + delay, id)\n  redis.call('ZREM', active, id)\n  failure(key, token, 'scheduled', nth, text)\n  return 'scheduled', delay\nend\n\nlocal replies = {}\nfor i = 1, #ARGV / FIELDS do\n  replies[i * 2 - 1], replies[i * 2] = settle(i)\nend\nchunked('ZREM', active, retired_ids)\nchunked('ZREM', start_by, unindexed)\nif #retired > 0 then\n  redis.call('DEL', unpack(retired))\n  redis.pcall('HINCRBY', completed, 'count', #retired)\nend\nif died > 0 then redis.pcall('HINCRBY', failed, 'count', died) end\nif dropped > 0 then redis.pcall('HINCRBY', ghosts, 'count', dropped) end\nreturn replies\n",
+    source: `-- settle: ends or extends the leases of many jobs, each by an action of its own; each item answers for itself.
+-- MOVE: active -> none (complete) | scheduled or dead (retry) | dead (fail) | pending or scheduled (release) | active (extend)
+-- KEYS: emq:{q}:active emq:{q}:pending emq:{q}:schedule emq:{q}:dead emq:{q}:metrics:completed emq:{q}:metrics:failed emq:{q}:metrics:ghosts emq:{q}:meta emq:{q}:start-by
+-- KEYS EACH: emq:{q}:job:<id>
+-- ARGV EACH: action (complete | retry | fail | release | extend), id, token, ms (retry: delayMs, empty = the queue's backoff; release: delayMs; extend: leaseMs), maxAttempts (retry; 0 = no limit; empty = the job's, else the queue's), error (text), jitter (0 <= jitter < 1)
+-- REPLIES: for each item a pair {completed | scheduled | dead | pending | extended, delay or lease in ms}, {gone, 0} or {stale, superseded | released | lapsed}
+-- REPEATABLE: yes: a repeated complete answers gone, a repeated extend extends again from now, the others are refused as released
+-- COST: 2 commands an item (HMGET, HEXISTS) and for a batch of completes 3 (ZREM, DEL, HINCRBY); 3 more for each other action (ZADD, ZREM, HSET), TIME and the queue's policy once; 1 for a job that is gone, 3 when it was to be completed
+local active, pending, schedule, dead, completed, failed, ghosts, meta, start_by = unpack(KEYS, 1, 9)
+local FIXED, FIELDS = 9, 7
+-- block: chunked
+-- Lua hands a call a few thousand values at the most.
+local function chunked(command, key, values)
+  for first = 1, #values, 1000 do
+    redis.call(command, key, unpack(values, first, math.min(first + 999, #values)))
+  end
+end
+-- end: chunked
+
+local now
+local function clock()
+  if not now then
+    local t = redis.call('TIME')
+    now = t[1] * 1000 + math.floor(t[2] / 1000)
+  end
+  return now
+end
+
+-- block: whole
+-- A number of a setting or a row: whole and not negative, or nothing.
+local function whole(text)
+  local number = tonumber(text)
+  if number and number >= 0 and number < 2 ^ 53 and number == math.floor(number) then return number end
+end
+-- end: whole
+
+local policy
+-- block: backoff
+local function ceiling(attempt)
+  local base, most = whole(policy[2]) or 1000, whole(policy[3]) or 600000
+  return math.min(most, base * 2 ^ math.max(0, math.min(attempt - 1, 40)))
+end
+-- end: backoff
+local function read_policy()
+  if not policy then policy = redis.call('HMGET', meta, 'maxAttempts', 'backoffBaseMs', 'backoffMaxMs') end
+end
+
+local retired, retired_ids, unindexed, died, dropped = {}, {}, {}, 0, 0
+local gone = {}
+local set_of = {active = active, pending = pending, scheduled = schedule, dead = dead}
+
+-- block: read
+-- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.
+local function read(command, key, ...)
+  local reply = redis.pcall(command, key, ...)
+  if type(reply) ~= 'table' or not reply.err then return reply end
+  if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end
+end
+-- end: read
+-- block: write
+-- A Redis that is full refuses what takes memory, but not behind a write that takes none: jobs must still come out of it.
+local function write(command, ...)
+  local reply = redis.pcall(command, ...)
+  if type(reply) ~= 'table' or not reply.err then return reply end
+  if string.find(reply.err, 'OOM', 1, true) then redis.call('ZREM', KEYS[1], '') end
+  return redis.call(command, ...)
+end
+-- end: write
+
+local function failure(key, token, state, nth, text)
+  redis.call('HSET', key, 'state', state, 'last_error', text,
+    'failures', nth, 'error:' .. nth % 5, token .. ' ' .. string.format('%.0f', clock()) .. ' ' .. text)
+end
+
+local function settle(i)
+  local at = (i - 1) * FIELDS
+  local action, id, token, ms, max, text, jitter = unpack(ARGV, at + 1, at + FIELDS)
+  local key = KEYS[FIXED + i]
+  if gone[id] then return 'gone', 0 end
+  if read('HEXISTS', key, 'payload') ~= 1 then
+    if action ~= 'complete' then return 'gone', 0 end
+    -- What is left of a ghost is taken away, and the id with it.
+    local set = set_of[read('HGET', key, 'state') or '']
+    if redis.call('DEL', key) == 1 then
+      if set then redis.call('ZREM', set, id) end
+      dropped = dropped + 1
+    end
+    return 'gone', 0
+  end
+  local row = redis.call('HMGET', key, 'attempts', 'state', 'lapsed', 'base', 'max_attempts', 'failures', 'start_by')
+  if token ~= row[1] or token == '0' then return 'stale', 'superseded' end
+  if row[2] ~= 'active' then
+    if row[3] ~= token then return 'stale', 'released' end
+    if action ~= 'complete' then return 'stale', 'lapsed' end
+    -- The reaper took the lease away and nobody has claimed since: the work is done, and nobody else has it.
+    if set_of[row[2]] then redis.call('ZREM', set_of[row[2]], id) end
+  end
+
+  if action == 'complete' then
+    gone[id] = true
+    retired[#retired + 1] = key
+    retired_ids[#retired_ids + 1] = id
+    if row[7] then unindexed[#unindexed + 1] = id end
+    return 'completed', 0
+  end
+  if action == 'extend' then
+    local moved = write('ZADD', active, 'XX', 'CH', clock() + tonumber(ms), id)
+    -- A lease that stands nowhere cannot be extended: its job would never lapse.
+    if moved == 0 and not redis.call('ZSCORE', active, id) then return 'stale', 'lapsed' end
+    return 'extended', tonumber(ms)
+  end
+  if action == 'release' then
+    local delay = tonumber(ms) or 0
+    local state = delay > 0 and 'scheduled' or 'pending'
+    write('ZADD', delay > 0 and schedule or pending, delay > 0 and clock() + delay or 0, id)
+    redis.call('ZREM', active, id)
+    redis.call('HSET', key, 'state', state, 'base', string.format('%.0f', (tonumber(row[4]) or 0) + 1))
+    return state, delay
+  end
+
+  local nth = (tonumber(row[6]) or 0) + 1
+  local used = (tonumber(token) or 0) - (tonumber(row[4]) or 0)
+  local delay, limit = tonumber(ms), tonumber(max)
+  if action == 'retry' and not (delay and limit) then
+    read_policy()
+    limit = limit or whole(row[5]) or whole(policy[1]) or 5
+    delay = delay or math.floor(ceiling(used) * (tonumber(jitter) or 1))
+  end
+  local dies = action == 'fail' or (limit > 0 and used >= limit)
+  if dies then
+    write('ZADD', dead, 0, id)
+    redis.call('ZREM', active, id)
+    failure(key, token, 'dead', nth, text)
+    died = died + 1
+    return 'dead', 0
+  end
+  write('ZADD', schedule, clock() + delay, id)
+  redis.call('ZREM', active, id)
+  failure(key, token, 'scheduled', nth, text)
+  return 'scheduled', delay
+end
+
+local replies = {}
+for i = 1, #ARGV / FIELDS do
+  replies[i * 2 - 1], replies[i * 2] = settle(i)
+end
+chunked('ZREM', active, retired_ids)
+chunked('ZREM', start_by, unindexed)
+if #retired > 0 then
+  redis.call('DEL', unpack(retired))
+  redis.pcall('HINCRBY', completed, 'count', #retired)
+end
+if died > 0 then redis.pcall('HINCRBY', failed, 'count', died) end
+if dropped > 0 then redis.pcall('HINCRBY', ghosts, 'count', dropped) end
+return replies
+`,
   },
   sweep: {
-    name: 'sweep',
-    sha1: '91b4a4ee27630682f22a787e1fdf28382ffcf7da',
+    name: "sweep",
+    sha1: "91b4a4ee27630682f22a787e1fdf28382ffcf7da",
+    keys: ["emq:{q}:active","emq:{q}:pending","emq:{q}:schedule","emq:{q}:dead","emq:{q}:metrics:failed","emq:{q}:metrics:ghosts","emq:{q}:meta","emq:{q}:start-by"],
+    args: ["jobPrefix","limit","jitter"],
     repeatable: true,
-    source: "-- sweep: the maintenance of one queue in one visit: promotes what is due, reaps what has lapsed, ends what was to start by now; each bounded.\n-- MOVE: scheduled -> pending; active -> pending | scheduled | dead; pending | scheduled -> dead for a job that was to start by now\n-- KEYS: emq:{q}:active emq:{q}:pending emq:{q}:schedule emq:{q}:dead emq:{q}:metrics:failed emq:{q}:metrics:ghosts emq:{q}:meta emq:{q}:start-by\n-- ARGV: jobPrefix, limit (jobs of each kind), jitter (0 <= jitter < 1)\n-- REPLIES: {server's now in ms, promoted, reaped, dead, ghosts, 1 when more is left, ms of the next visit that pays or -1 when the queue rests}\n-- REPEATABLE: yes, it moves what is due by the server's clock\n-- COST: 6 commands at rest (TIME, ZRANGE, ZRANGE, ZRANGE, ZCARD, ZCARD); more for what it moves\nlocal active, pending, schedule, dead, failed, ghosts, meta, start_by = unpack(KEYS)\nlocal prefix, SWEEP, jitter = ARGV[1], math.max(0, math.floor(tonumber(ARGV[2]))), tonumber(ARGV[3]) or 0.5\nlocal policy = {}\n-- block: chunked\n-- Lua hands a call a few thousand values at the most.\nlocal function chunked(command, key, values)\n  for first = 1, #values, 1000 do\n    redis.call(command, key, unpack(values, first, math.min(first + 999, #values)))\n  end\nend\n-- end: chunked\n-- block: whole\n-- A number of a setting or a row: whole and not negative, or nothing.\nlocal function whole(text)\n  local number = tonumber(text)\n  if number and number >= 0 and number < 2 ^ 53 and number == math.floor(number) then return number end\nend\n-- end: whole\n-- block: backoff\nlocal function ceiling(attempt)\n  local base, most = whole(policy[2]) or 1000, whole(policy[3]) or 600000\n  return math.min(most, base * 2 ^ math.max(0, math.min(attempt - 1, 40)))\nend\n-- end: backoff\n-- block: read\n-- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.\nlocal function read(command, key, ...)\n  local reply = redis.pcall(command, key, ...)\n  if type(reply) ~= 'table' or not reply.err then return reply end\n  if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end\nend\n-- end: read\n-- block: write\n-- A Redis that is full refuses what takes memory, but not behind a write that takes none: jobs must still come out of it.\nlocal function write(command, ...)\n  local reply = redis.pcall(command, ...)\n  if type(reply) ~= 'table' or not reply.err then return reply end\n  if string.find(reply.err, 'OOM', 1, true) then redis.call('ZREM', KEYS[1], '') end\n  return redis.call(command, ...)\nend\n-- end: write\n-- block: promote\n-- Moves the due ids to pending; answers how many, and how many were ghosts.\nlocal function promote(due)\n  local moved, dropped = {}, 0\n  for _, id in ipairs(due) do\n    local key = prefix .. id\n    if read('HEXISTS', key, 'payload') ~= 1 then\n      redis.call('DEL', key)\n      dropped = dropped + 1\n    else\n      -- An id that stood here as a ghost may have become a job elsewhere since: where its row says, it stays.\n      -- Who passes no key of that set has the word of the row alone.\n      local state = redis.call('HGET', key, 'state')\n      local lives = state == 'active' or state == 'dead'\n      local home = ({active = active, dead = dead})[state]\n      if not (lives and (not home or redis.call('ZSCORE', home, id))) then\n        write('HSET', key, 'state', 'pending')\n        moved[#moved + 1] = 0\n        moved[#moved + 1] = id\n      end\n    end\n  end\n  chunked('ZADD', pending, moved)\n  chunked('ZREM', schedule, due)\n  if dropped > 0 and ghosts then redis.pcall('HINCRBY', ghosts, 'count', dropped) end\n  return #moved / 2, dropped\nend\n-- end: promote\n-- block: reap\n-- Ends the lapsed leases; answers how many jobs died of it, and how many ids were ghosts.\nlocal function reap(lapsed, now, jitter)\n  local back, later, died, dropped = {}, {}, {}, 0\n  for i, id in ipairs(lapsed) do\n    local key = prefix .. id\n    local row = read('HEXISTS', key, 'payload') == 1\n      and redis.call('HMGET', key, 'attempts', 'base', 'max_attempts', 'lapses', 'failures', 'last_error', 'state')\n    local home = row and ({pending = pending, scheduled = schedule, dead = dead})[row[7]]\n    if not row then\n      redis.call('DEL', key)\n      dropped = dropped + 1\n    elseif not (home and redis.call('ZSCORE', home, id)) then\n      -- An id that stood here as a ghost may have become a job elsewhere since: where its row says, it stays.\n      local token = row[1] or '0'\n      local used = (tonumber(token) or 0) - (tonumber(row[2]) or 0)\n      local limit = whole(row[3]) or whole(policy[1]) or 5\n      local lapses = (tonumber(row[4]) or 0) + 1\n      if limit > 0 and used >= limit then\n        local reason = 'lease expired on attempt ' .. used .. ' of ' .. limit\n        local nth = (tonumber(row[5]) or 0) + 1\n        write('HSET', key, 'state', 'dead', 'lapsed', token, 'lapses', lapses, 'last_error', reason)\n        if row[6] then\n          redis.call('HSET', key, 'failures', nth, 'error:' .. nth % 5, token .. ' ' .. string.format('%.0f', now) .. ' ' .. reason)\n        end\n        died[#died + 1] = 0\n        died[#died + 1] = id\n      elseif lapses == 1 then\n        write('HSET', key, 'state', 'pending', 'lapsed', token, 'lapses', lapses)\n        back[#back + 1] = 0\n        back[#back + 1] = id\n      else\n        -- From the second lapse on the job waits, so that a poison job cannot starve the healthy ones behind it.\n        local spread = (jitter + i * 0.618034) % 1\n        write('HSET', key, 'state', 'scheduled', 'lapsed', token, 'lapses', lapses)\n        later[#later + 1] = now + math.ceil(ceiling(used) * (1 + spread) / 2)\n        later[#later + 1] = id\n      end\n    end\n  end\n  chunked('ZADD', pending, back)\n  chunked('ZADD', schedule, later)\n  chunked('ZADD', dead, died)\n  chunked('ZREM', active, lapsed)\n  if #died > 0 then redis.pcall('HINCRBY', failed, 'count', #died / 2) end\n  if dropped > 0 then redis.pcall('HINCRBY', ghosts, 'count', dropped) end\n  return #died / 2, dropped\nend\n-- end: reap\nlocal t = redis.call('TIME')\nlocal now = t[1] * 1000 + math.floor(t[2] / 1000)\nlocal next_due = redis.call('ZRANGE', schedule, 0, 0, 'WITHSCORES')\nlocal next_lapse = redis.call('ZRANGE', active, 0, 0, 'WITHSCORES')\nif next_lapse[1] and tonumber(next_lapse[2]) <= now then\n  policy = redis.call('HMGET', meta, 'maxAttempts', 'backoffBaseMs', 'backoffMaxMs')\nend\n-- block: sweep\n-- Moves what is due and ends what has lapsed, a bounded number of each; answers the counts.\nlocal function sweep()\n  local swept = {promoted = 0, reaped = 0, died = 0, dropped = 0}\n  if next_due[1] and tonumber(next_due[2]) <= now then\n    local due = redis.call('ZRANGE', schedule, '-inf', now, 'BYSCORE', 'LIMIT', 0, SWEEP)\n    swept.promoted, swept.dropped = promote(due)\n    next_due = redis.call('ZRANGE', schedule, 0, 0, 'WITHSCORES')\n  end\n  if next_lapse[1] and tonumber(next_lapse[2]) <= now then\n    local lapsed = redis.call('ZRANGE', active, '-inf', now, 'BYSCORE', 'LIMIT', 0, SWEEP)\n    local died, dropped = reap(lapsed, now, jitter)\n    swept.reaped, swept.died, swept.dropped = #lapsed, died, swept.dropped + dropped\n    next_lapse = redis.call('ZRANGE', active, 0, 0, 'WITHSCORES')\n    -- A job that lapsed again waits in the schedule now.\n    next_due = redis.call('ZRANGE', schedule, 0, 0, 'WITHSCORES')\n  end\n  return swept\nend\n-- end: sweep\nlocal swept = sweep()\n\nlocal next_expiry = redis.call('ZRANGE', start_by, 0, 0, 'WITHSCORES')\nlocal expired = 0\nif next_expiry[1] and tonumber(next_expiry[2]) <= now then\n  local ids = redis.call('ZRANGE', start_by, '-inf', now, 'BYSCORE', 'LIMIT', 0, SWEEP)\n  for _, id in ipairs(ids) do\n    local row = read('HMGET', prefix .. id, 'attempts', 'state', 'start_by') or {}\n    -- A job that was claimed once has started, whatever became of that attempt. The row decides: the index may name a\n    -- job that is gone, whose id was used again.\n    local waits = row[1] == '0' and (row[2] == 'pending' or row[2] == 'scheduled')\n    local expires = waits and (tonumber(row[3]) or math.huge) <= now\n    if expires and redis.call('HEXISTS', prefix .. id, 'payload') == 1 then\n      redis.call('ZREM', row[2] == 'pending' and pending or schedule, id)\n      redis.call('ZADD', dead, 0, id)\n      redis.call('HSET', prefix .. id, 'state', 'dead', 'last_error', 'expired')\n      expired = expired + 1\n    end\n  end\n  chunked('ZREM', start_by, ids)\n  if expired > 0 then redis.pcall('HINCRBY', failed, 'count', expired) end\n  next_due = redis.call('ZRANGE', schedule, 0, 0, 'WITHSCORES')\n  next_expiry = redis.call('ZRANGE', start_by, 0, 0, 'WITHSCORES')\nend\n\nlocal more = 0\nfor _, head in ipairs({next_due, next_lapse, next_expiry}) do\n  if head[1] and tonumber(head[2]) <= now then more = 1 end\nend\n-- A queue with work to hand out may lease, retry and lapse at any time: it is visited each minute. One that only\n-- waits for its schedule is visited when that is due.\nlocal due = -1\nif redis.call('ZCARD', pending) > 0 or redis.call('ZCARD', active) > 0 then\n  due = now\nelseif next_due[1] then\n  due = math.min(tonumber(next_due[2]), tonumber(next_expiry[2]) or math.huge)\nend\nreturn {now, swept.promoted, swept.reaped, swept.died + expired, swept.dropped, more, due}\n",
+    source: `-- sweep: the maintenance of one queue in one visit: promotes what is due, reaps what has lapsed, ends what was to start by now; each bounded.
+-- MOVE: scheduled -> pending; active -> pending | scheduled | dead; pending | scheduled -> dead for a job that was to start by now
+-- KEYS: emq:{q}:active emq:{q}:pending emq:{q}:schedule emq:{q}:dead emq:{q}:metrics:failed emq:{q}:metrics:ghosts emq:{q}:meta emq:{q}:start-by
+-- ARGV: jobPrefix, limit (jobs of each kind), jitter (0 <= jitter < 1)
+-- REPLIES: {server's now in ms, promoted, reaped, dead, ghosts, 1 when more is left, ms of the next visit that pays or -1 when the queue rests}
+-- REPEATABLE: yes, it moves what is due by the server's clock
+-- COST: 6 commands at rest (TIME, ZRANGE, ZRANGE, ZRANGE, ZCARD, ZCARD); more for what it moves
+local active, pending, schedule, dead, failed, ghosts, meta, start_by = unpack(KEYS)
+local prefix, SWEEP, jitter = ARGV[1], math.max(0, math.floor(tonumber(ARGV[2]))), tonumber(ARGV[3]) or 0.5
+local policy = {}
+-- block: chunked
+-- Lua hands a call a few thousand values at the most.
+local function chunked(command, key, values)
+  for first = 1, #values, 1000 do
+    redis.call(command, key, unpack(values, first, math.min(first + 999, #values)))
+  end
+end
+-- end: chunked
+-- block: whole
+-- A number of a setting or a row: whole and not negative, or nothing.
+local function whole(text)
+  local number = tonumber(text)
+  if number and number >= 0 and number < 2 ^ 53 and number == math.floor(number) then return number end
+end
+-- end: whole
+-- block: backoff
+local function ceiling(attempt)
+  local base, most = whole(policy[2]) or 1000, whole(policy[3]) or 600000
+  return math.min(most, base * 2 ^ math.max(0, math.min(attempt - 1, 40)))
+end
+-- end: backoff
+-- block: read
+-- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.
+local function read(command, key, ...)
+  local reply = redis.pcall(command, key, ...)
+  if type(reply) ~= 'table' or not reply.err then return reply end
+  if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end
+end
+-- end: read
+-- block: write
+-- A Redis that is full refuses what takes memory, but not behind a write that takes none: jobs must still come out of it.
+local function write(command, ...)
+  local reply = redis.pcall(command, ...)
+  if type(reply) ~= 'table' or not reply.err then return reply end
+  if string.find(reply.err, 'OOM', 1, true) then redis.call('ZREM', KEYS[1], '') end
+  return redis.call(command, ...)
+end
+-- end: write
+-- block: promote
+-- Moves the due ids to pending; answers how many, and how many were ghosts.
+local function promote(due)
+  local moved, dropped = {}, 0
+  for _, id in ipairs(due) do
+    local key = prefix .. id
+    if read('HEXISTS', key, 'payload') ~= 1 then
+      redis.call('DEL', key)
+      dropped = dropped + 1
+    else
+      -- An id that stood here as a ghost may have become a job elsewhere since: where its row says, it stays.
+      -- Who passes no key of that set has the word of the row alone.
+      local state = redis.call('HGET', key, 'state')
+      local lives = state == 'active' or state == 'dead'
+      local home = ({active = active, dead = dead})[state]
+      if not (lives and (not home or redis.call('ZSCORE', home, id))) then
+        write('HSET', key, 'state', 'pending')
+        moved[#moved + 1] = 0
+        moved[#moved + 1] = id
+      end
+    end
+  end
+  chunked('ZADD', pending, moved)
+  chunked('ZREM', schedule, due)
+  if dropped > 0 and ghosts then redis.pcall('HINCRBY', ghosts, 'count', dropped) end
+  return #moved / 2, dropped
+end
+-- end: promote
+-- block: reap
+-- Ends the lapsed leases; answers how many jobs died of it, and how many ids were ghosts.
+local function reap(lapsed, now, jitter)
+  local back, later, died, dropped = {}, {}, {}, 0
+  for i, id in ipairs(lapsed) do
+    local key = prefix .. id
+    local row = read('HEXISTS', key, 'payload') == 1
+      and redis.call('HMGET', key, 'attempts', 'base', 'max_attempts', 'lapses', 'failures', 'last_error', 'state')
+    local home = row and ({pending = pending, scheduled = schedule, dead = dead})[row[7]]
+    if not row then
+      redis.call('DEL', key)
+      dropped = dropped + 1
+    elseif not (home and redis.call('ZSCORE', home, id)) then
+      -- An id that stood here as a ghost may have become a job elsewhere since: where its row says, it stays.
+      local token = row[1] or '0'
+      local used = (tonumber(token) or 0) - (tonumber(row[2]) or 0)
+      local limit = whole(row[3]) or whole(policy[1]) or 5
+      local lapses = (tonumber(row[4]) or 0) + 1
+      if limit > 0 and used >= limit then
+        local reason = 'lease expired on attempt ' .. used .. ' of ' .. limit
+        local nth = (tonumber(row[5]) or 0) + 1
+        write('HSET', key, 'state', 'dead', 'lapsed', token, 'lapses', lapses, 'last_error', reason)
+        if row[6] then
+          redis.call('HSET', key, 'failures', nth, 'error:' .. nth % 5, token .. ' ' .. string.format('%.0f', now) .. ' ' .. reason)
+        end
+        died[#died + 1] = 0
+        died[#died + 1] = id
+      elseif lapses == 1 then
+        write('HSET', key, 'state', 'pending', 'lapsed', token, 'lapses', lapses)
+        back[#back + 1] = 0
+        back[#back + 1] = id
+      else
+        -- From the second lapse on the job waits, so that a poison job cannot starve the healthy ones behind it.
+        local spread = (jitter + i * 0.618034) % 1
+        write('HSET', key, 'state', 'scheduled', 'lapsed', token, 'lapses', lapses)
+        later[#later + 1] = now + math.ceil(ceiling(used) * (1 + spread) / 2)
+        later[#later + 1] = id
+      end
+    end
+  end
+  chunked('ZADD', pending, back)
+  chunked('ZADD', schedule, later)
+  chunked('ZADD', dead, died)
+  chunked('ZREM', active, lapsed)
+  if #died > 0 then redis.pcall('HINCRBY', failed, 'count', #died / 2) end
+  if dropped > 0 then redis.pcall('HINCRBY', ghosts, 'count', dropped) end
+  return #died / 2, dropped
+end
+-- end: reap
+local t = redis.call('TIME')
+local now = t[1] * 1000 + math.floor(t[2] / 1000)
+local next_due = redis.call('ZRANGE', schedule, 0, 0, 'WITHSCORES')
+local next_lapse = redis.call('ZRANGE', active, 0, 0, 'WITHSCORES')
+if next_lapse[1] and tonumber(next_lapse[2]) <= now then
+  policy = redis.call('HMGET', meta, 'maxAttempts', 'backoffBaseMs', 'backoffMaxMs')
+end
+-- block: sweep
+-- Moves what is due and ends what has lapsed, a bounded number of each; answers the counts.
+local function sweep()
+  local swept = {promoted = 0, reaped = 0, died = 0, dropped = 0}
+  if next_due[1] and tonumber(next_due[2]) <= now then
+    local due = redis.call('ZRANGE', schedule, '-inf', now, 'BYSCORE', 'LIMIT', 0, SWEEP)
+    swept.promoted, swept.dropped = promote(due)
+    next_due = redis.call('ZRANGE', schedule, 0, 0, 'WITHSCORES')
+  end
+  if next_lapse[1] and tonumber(next_lapse[2]) <= now then
+    local lapsed = redis.call('ZRANGE', active, '-inf', now, 'BYSCORE', 'LIMIT', 0, SWEEP)
+    local died, dropped = reap(lapsed, now, jitter)
+    swept.reaped, swept.died, swept.dropped = #lapsed, died, swept.dropped + dropped
+    next_lapse = redis.call('ZRANGE', active, 0, 0, 'WITHSCORES')
+    -- A job that lapsed again waits in the schedule now.
+    next_due = redis.call('ZRANGE', schedule, 0, 0, 'WITHSCORES')
+  end
+  return swept
+end
+-- end: sweep
+local swept = sweep()
+
+local next_expiry = redis.call('ZRANGE', start_by, 0, 0, 'WITHSCORES')
+local expired = 0
+if next_expiry[1] and tonumber(next_expiry[2]) <= now then
+  local ids = redis.call('ZRANGE', start_by, '-inf', now, 'BYSCORE', 'LIMIT', 0, SWEEP)
+  for _, id in ipairs(ids) do
+    local row = read('HMGET', prefix .. id, 'attempts', 'state', 'start_by') or {}
+    -- A job that was claimed once has started, whatever became of that attempt. The row decides: the index may name a
+    -- job that is gone, whose id was used again.
+    local waits = row[1] == '0' and (row[2] == 'pending' or row[2] == 'scheduled')
+    local expires = waits and (tonumber(row[3]) or math.huge) <= now
+    if expires and redis.call('HEXISTS', prefix .. id, 'payload') == 1 then
+      redis.call('ZREM', row[2] == 'pending' and pending or schedule, id)
+      redis.call('ZADD', dead, 0, id)
+      redis.call('HSET', prefix .. id, 'state', 'dead', 'last_error', 'expired')
+      expired = expired + 1
+    end
+  end
+  chunked('ZREM', start_by, ids)
+  if expired > 0 then redis.pcall('HINCRBY', failed, 'count', expired) end
+  next_due = redis.call('ZRANGE', schedule, 0, 0, 'WITHSCORES')
+  next_expiry = redis.call('ZRANGE', start_by, 0, 0, 'WITHSCORES')
+end
+
+local more = 0
+for _, head in ipairs({next_due, next_lapse, next_expiry}) do
+  if head[1] and tonumber(head[2]) <= now then more = 1 end
+end
+-- A queue with work to hand out may lease, retry and lapse at any time: it is visited each minute. One that only
+-- waits for its schedule is visited when that is due.
+local due = -1
+if redis.call('ZCARD', pending) > 0 or redis.call('ZCARD', active) > 0 then
+  due = now
+elseif next_due[1] then
+  due = math.min(tonumber(next_due[2]), tonumber(next_expiry[2]) or math.huge)
+end
+return {now, swept.promoted, swept.reaped, swept.died + expired, swept.dropped, more, due}
+`,
   },
 } as const
 

@@ -6,6 +6,7 @@
 import type { Settings } from '../env.ts'
 import { createMinter } from '../protocol/ids.ts'
 import { DEFAULT_LEASE_MS } from '../protocol/limits.ts'
+import { type HeldClaims, holdClaim } from '../wake/polling.ts'
 import { createAuditor } from './audit.ts'
 import { createConsumer, type Look } from './consume.ts'
 import { createCore } from './core.ts'
@@ -14,7 +15,6 @@ import { createObserver } from './observe.ts'
 import { createOperator } from './operate.ts'
 import { createProducer } from './produce.ts'
 import type { RedisPort } from './redis.ts'
-import { type HeldClaims, holdClaim } from './waiting.ts'
 
 /** Queues that an isolate remembers; the one that was used longest ago is forgotten first. */
 const REMEMBERED_QUEUES = 1000

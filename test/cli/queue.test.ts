@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { EchoMQ } from '../../src/client/index.ts'
-import { startStack, type TestStack } from '../../src/dev/stack.ts'
+import { startStack, type TestStack } from '../../src/stack/stack.ts'
 import { freshQueue } from '../support/api.ts'
 import { type Ended, runCli, startCli, startCliOnTerminal } from './support/cli.ts'
 

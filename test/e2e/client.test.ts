@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { build } from 'esbuild'
 import { type Browser, chromium } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startStack, type TestStack } from '../../src/dev/stack.ts'
+import { startStack, type TestStack } from '../../src/stack/stack.ts'
 
 const CHROMIUM = process.env['CHROMIUM'] ?? '/usr/bin/chromium'
 

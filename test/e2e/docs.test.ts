@@ -1,7 +1,7 @@
 /** The reference in a real browser, served by the built Worker in the real workerd. */
 import { type Browser, chromium, type Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { startStack, type TestStack } from '../../src/dev/stack.ts'
+import { startStack, type TestStack } from '../../src/stack/stack.ts'
 
 const CHROMIUM = process.env['CHROMIUM'] ?? '/usr/bin/chromium'
 

@@ -2,7 +2,7 @@
 import { setTimeout } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { EchoMQ } from '../../src/client/index.ts'
-import { startStack, type TestStack } from '../../src/dev/stack.ts'
+import { startStack, type TestStack } from '../../src/stack/stack.ts'
 import { freshQueue } from '../support/api.ts'
 import { until } from '../support/until.ts'
 

@@ -1,8 +1,8 @@
 /** What other clients left in Redis that ours would never write: it must stop nobody. */
 import { createHash } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { createRespPort, type RespPort } from '../../src/dev/resp-port.ts'
 import { type Keyspace, keyspace } from '../../src/protocol/keys.ts'
+import { createRespPort, type RespPort } from '../../src/stack/resp-port.ts'
 import { type Api, apiOn, freshQueue } from '../support/api.ts'
 import { capturedLog } from '../support/captured-log.ts'
 import { sharedRedis } from '../support/redis.ts'

@@ -12,7 +12,7 @@ import { serve } from '@hono/node-server'
 import { minify } from 'vite'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { createApp } from '../../src/app.ts'
-import { buildWorker } from '../../src/dev/wrangler.ts'
+import { buildWorker } from '../../src/stack/wrangler.ts'
 import { secretsOf, startWorkers, workerOf } from '../service/support/workers.ts'
 import { EMQ_TOKENS, freshQueue, TOKENS } from '../support/api.ts'
 import { sharedRedis } from '../support/redis.ts'
@@ -52,7 +52,10 @@ async function compile(module: string, moduleResolution: string, ...args: string
   }
   await writeFile(
     join(folder, 'tsconfig.json'),
-    JSON.stringify({ compilerOptions: options, include: ['*.ts', join(ROOT, 'src/cloudflare.d.ts')] }),
+    JSON.stringify({
+      compilerOptions: options,
+      include: ['*.ts', join(ROOT, 'src/service/cloudflare.d.ts')],
+    }),
   )
   return outcomeOf(join(ROOT, 'node_modules/.bin/tsc'), args, { cwd: folder })
 }

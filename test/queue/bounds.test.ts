@@ -3,11 +3,11 @@
  * and the same scripts told to move more than anybody should at once.
  */
 import { beforeEach, describe, expect, test, vi } from 'vitest'
-import { createRespPort } from '../../src/dev/resp-port.ts'
 import { maintain } from '../../src/maintenance/maintenance.ts'
 import { SCRIPTS } from '../../src/protocol/scripts.generated.ts'
 import { createDatabase, type Queue } from '../../src/queue/database.ts'
 import { integer, list, optionalText } from '../../src/queue/replies.ts'
+import { createRespPort } from '../../src/stack/resp-port.ts'
 import { freshQueue } from '../support/api.ts'
 import { census } from '../support/census.ts'
 import { bareRedis } from './support/bare.ts'

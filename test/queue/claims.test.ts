@@ -2,9 +2,9 @@
  * Claiming: batches, repeated claims, caps, pauses, starts in time, and the two ways of the queue's own claim.
  */
 import { describe, expect, test } from 'vitest'
-import { createRespPort } from '../../src/dev/resp-port.ts'
 import { createDatabase } from '../../src/queue/database.ts'
 import type { Command, RedisPort } from '../../src/queue/redis.ts'
+import { createRespPort } from '../../src/stack/resp-port.ts'
 import { freshQueue } from '../support/api.ts'
 import { census } from '../support/census.ts'
 import { bareRedis } from './support/bare.ts'

@@ -4,7 +4,7 @@
  */
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
-import { createRespPort, type RespPort } from '../../src/dev/resp-port.ts'
+import { createRespPort, type RespPort } from '../../src/stack/resp-port.ts'
 import { freshQueue } from '../support/api.ts'
 import { census } from '../support/census.ts'
 import { bareRedis } from './support/bare.ts'

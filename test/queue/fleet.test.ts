@@ -3,10 +3,10 @@
  * queue together. Some of them fail, some fall silent, some report late.
  */
 import { expect, test } from 'vitest'
-import { createBridge } from '../../src/dev/bridge/bridge.ts'
-import { createRespPort } from '../../src/dev/resp-port.ts'
 import { createDatabase } from '../../src/queue/database.ts'
 import { createUpstashPort } from '../../src/queue/upstash.ts'
+import { createBridge } from '../../src/stack/bridge/bridge.ts'
+import { createRespPort } from '../../src/stack/resp-port.ts'
 import { freshQueue } from '../support/api.ts'
 import { census, keysOf } from '../support/census.ts'
 import { bareRedis } from './support/bare.ts'

@@ -3,7 +3,7 @@
  * move does from one state stands in `moves.test.ts`.
  */
 import { describe, expect, test } from 'vitest'
-import { createRespPort } from '../../src/dev/resp-port.ts'
+import { createRespPort } from '../../src/stack/resp-port.ts'
 import { freshQueue } from '../support/api.ts'
 import { census, keysOf } from '../support/census.ts'
 import { bareRedis } from './support/bare.ts'

@@ -2,10 +2,10 @@
  * Producing: batches whose jobs answer each for itself, idempotency keys, times, the depth cap, and ids that collide.
  */
 import { describe, expect, test } from 'vitest'
-import { createRespPort } from '../../src/dev/resp-port.ts'
 import { createMinter } from '../../src/protocol/ids.ts'
 import { createDatabase } from '../../src/queue/database.ts'
 import { createProducer } from '../../src/queue/produce.ts'
+import { createRespPort } from '../../src/stack/resp-port.ts'
 import { freshQueue } from '../support/api.ts'
 import { census, keysOf } from '../support/census.ts'
 import { bareRedis } from './support/bare.ts'

@@ -4,7 +4,7 @@
  */
 import { connect } from 'node:net'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
-import { buildWorker } from '../../src/dev/wrangler.ts'
+import { buildWorker } from '../../src/stack/wrangler.ts'
 import { freshQueue } from '../support/api.ts'
 import { sharedRedis } from '../support/redis.ts'
 import { type RunningWorkers, secretsOf, startWorkers, workerOf } from './support/workers.ts'

@@ -1,5 +1,5 @@
 /** Before all tests: the programs that they start, got where this process may install packages. */
-import { installPackages, which } from '../../src/dev/debian.ts'
+import { installPackages, which } from '../../src/stack/debian.ts'
 
 const PACKAGE_OF = {
   'redis-server': 'redis-server',

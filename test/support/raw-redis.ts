@@ -3,9 +3,9 @@
  * and it meets no fault.
  */
 import { afterAll, beforeAll } from 'vitest'
-import { createRespPort, type RespPort } from '../../src/dev/resp-port.ts'
 import { SCRIPTS } from '../../src/protocol/scripts.generated.ts'
 import { RedisError, type Reply } from '../../src/queue/redis.ts'
+import { createRespPort, type RespPort } from '../../src/stack/resp-port.ts'
 import type { SharedRedis } from './redis.ts'
 
 export type Value = string | number | null | Value[]

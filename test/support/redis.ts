@@ -3,8 +3,8 @@
  */
 
 import { afterAll, beforeAll } from 'vitest'
-import { createBridge, type TestBridge } from '../../src/dev/bridge/bridge.ts'
-import { type RedisServer, startRedis } from '../../src/dev/redis-server.ts'
+import { createBridge, type TestBridge } from '../../src/stack/bridge/bridge.ts'
+import { type RedisServer, startRedis } from '../../src/stack/redis-server.ts'
 
 export const REST_TOKEN = 'test-token'
 export const READ_ONLY_TOKEN = 'test-token-read-only'

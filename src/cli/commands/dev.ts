@@ -7,8 +7,8 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import type { Command } from 'commander'
-import { devCommand } from '../../dev/commands/dev.ts'
-import type { BuiltWorker } from '../../dev/wrangler.ts'
+import { devCommand } from '../../stack/dev-command.ts'
+import type { BuiltWorker } from '../../stack/wrangler.ts'
 import { PACKAGE } from '../package-json.ts'
 
 const OLDEST_NODE = 24

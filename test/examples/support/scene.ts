@@ -3,9 +3,9 @@
  */
 import { afterAll, beforeAll, expect, onTestFinished, vi } from 'vitest'
 import { EchoMQ, type Queue } from '../../../src/client/index.ts'
-import { createRespPort, type RespPort } from '../../../src/dev/resp-port.ts'
-import { type Stack, startStack } from '../../../src/dev/stack.ts'
 import { text } from '../../../src/queue/replies.ts'
+import { createRespPort, type RespPort } from '../../../src/stack/resp-port.ts'
+import { type Stack, startStack } from '../../../src/stack/stack.ts'
 import { census } from '../../support/census.ts'
 import type { Place } from './consumers.ts'
 import { type Delivery, type MailApi, startMailApi } from './mail-api.ts'

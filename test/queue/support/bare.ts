@@ -3,8 +3,8 @@
  * a hundred thousand jobs cost no more than they have to.
  */
 import { afterAll, beforeAll } from 'vitest'
-import { type RedisServer, startRedis } from '../../../src/dev/redis-server.ts'
-import { createRespPort, type RespPort } from '../../../src/dev/resp-port.ts'
+import { type RedisServer, startRedis } from '../../../src/stack/redis-server.ts'
+import { createRespPort, type RespPort } from '../../../src/stack/resp-port.ts'
 
 export type BareRedis = { readonly port: RespPort; readonly url: string }
 

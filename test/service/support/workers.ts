@@ -2,7 +2,7 @@
  * Workers in one real workerd that call each other: the queue's, as it is deployed, and others.
  */
 import { Log, LogLevel, Miniflare, type MiniflareOptions } from 'miniflare'
-import type { BuiltWorker } from '../../../src/dev/wrangler.ts'
+import type { BuiltWorker } from '../../../src/stack/wrangler.ts'
 
 export type Worker = MiniflareOptions['workers'][number]
 type Bindings = NonNullable<Worker['config']['env']>

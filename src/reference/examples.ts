@@ -1,0 +1,423 @@
+/**
+ * The examples of the reference, by operation. A test plays each of them against the running API and compares what it
+ * answers: an example that lies does not pass.
+ */
+import type { ErrorCode } from '../errors.ts'
+import type { Problem } from '../http/problem.ts'
+
+export type Example = {
+  readonly summary: string
+  readonly query?: Readonly<Record<string, string | number>>
+  readonly headers?: Readonly<Record<string, string>>
+  readonly request?: unknown
+  /** The status of the response; only where the operation has more than one. */
+  readonly status?: number
+  readonly response?: unknown
+}
+
+export const EXAMPLE_QUEUE = 'emails'
+export const EXAMPLE_ID = 'JOB0SUcTgl03jU'
+
+const OTHER_ID = 'JOB0SUcTmToeK8'
+const THIRD_ID = 'JOB0SUcTsCdEum'
+const PAYLOAD = { to: 'ada@example.com', template: 'welcome' }
+const OTHER_PAYLOAD = { to: 'grace@example.com', template: 'welcome' }
+const ERROR = 'SMTP 451: try again later'
+
+const claimed = {
+  id: EXAMPLE_ID,
+  queue: EXAMPLE_QUEUE,
+  token: 1,
+  leaseMs: 30_000,
+  enqueuedAt: '2026-11-30T09:30:00.000Z',
+  payload: PAYLOAD,
+}
+const otherClaimed = {
+  ...claimed,
+  id: OTHER_ID,
+  enqueuedAt: '2026-11-30T09:30:01.250Z',
+  payload: OTHER_PAYLOAD,
+}
+
+const settings = {
+  maxAttempts: 5,
+  backoff: { baseMs: 1000, maxMs: 600_000 },
+  leaseMs: 30_000,
+  maxActive: 0,
+  maxPending: 0,
+}
+
+const stats = {
+  queue: EXAMPLE_QUEUE,
+  counts: { pending: 1, active: 0, scheduled: 1, dead: 0 },
+  paused: false,
+  completed: 0,
+  failed: 0,
+  ghosts: 0,
+  settings,
+  oldestPendingAt: '2026-11-30T09:30:00.000Z',
+  nextDueAt: '2026-11-30T09:35:00.000Z',
+}
+
+const deadJob = {
+  id: EXAMPLE_ID,
+  queue: EXAMPLE_QUEUE,
+  state: 'dead',
+  attempts: 1,
+  enqueuedAt: '2026-11-30T09:30:00.000Z',
+  lastError: ERROR,
+}
+
+/** By operation and name. */
+export const EXAMPLES: Readonly<Record<string, Readonly<Record<string, Example>>>> = {
+  enqueue: {
+    one: {
+      summary: 'One job',
+      request: { payload: PAYLOAD },
+      status: 201,
+      response: { id: EXAMPLE_ID, status: 'enqueued' },
+    },
+    later: {
+      summary: 'A job for in five minutes, under an idempotency key',
+      headers: { 'Idempotency-Key': 'welcome-42' },
+      request: { payload: PAYLOAD, delayMs: 300_000, maxAttempts: 8 },
+      status: 201,
+      response: { id: EXAMPLE_ID, status: 'scheduled' },
+    },
+    again: {
+      summary: 'A job whose key is known: nothing is enqueued',
+      request: { payload: PAYLOAD, idempotencyKey: 'welcome-42' },
+      status: 200,
+      response: { id: EXAMPLE_ID, status: 'duplicate' },
+    },
+    many: {
+      summary: 'Many jobs, one of them refused',
+      request: {
+        jobs: [
+          { payload: PAYLOAD },
+          { text: 'kept verbatim', maxAttempts: 1 },
+          { payload: PAYLOAD, runAt: '9999-12-31T23:59:59Z' },
+        ],
+      },
+      status: 200,
+      response: {
+        results: [
+          { id: EXAMPLE_ID, status: 'enqueued' },
+          { id: OTHER_ID, status: 'enqueued' },
+          {
+            error: {
+              code: 'invalid',
+              detail: 'The time is too far ahead.',
+              errors: [{ path: 'runAt', message: 'is more than 366 days ahead' }],
+            },
+          },
+        ],
+      },
+    },
+  },
+  claim: {
+    many: {
+      summary: 'Up to ten jobs, waiting for one if there is none',
+      request: { limit: 10, leaseMs: 30_000, claimId: 'mailer-7.1042', waitMs: 20_000 },
+      response: { jobs: [claimed, otherClaimed] },
+    },
+    one: { summary: 'One job, by the shared script', request: {}, response: { jobs: [claimed] } },
+    empty: {
+      summary: 'Nothing to do',
+      request: { limit: 10 },
+      response: { jobs: [], retryAfterMs: 50 },
+    },
+  },
+  complete: {
+    done: { summary: 'Done', request: { token: 1 }, response: { id: EXAMPLE_ID, status: 'completed' } },
+  },
+  retry: {
+    backoff: {
+      summary: "After the queue's backoff",
+      request: { token: 1, error: ERROR },
+      response: { id: EXAMPLE_ID, status: 'scheduled', delayMs: 417 },
+    },
+    delay: {
+      summary: 'In a minute',
+      request: { token: 1, error: ERROR, delayMs: 60_000 },
+      response: { id: EXAMPLE_ID, status: 'scheduled', delayMs: 60_000 },
+    },
+    spent: {
+      summary: 'The budget is spent',
+      request: { token: 1, error: ERROR, maxAttempts: 1 },
+      response: { id: EXAMPLE_ID, status: 'dead' },
+    },
+  },
+  fail: {
+    hopeless: {
+      summary: 'No attempt will ever work',
+      request: { token: 1, error: 'SMTP 550: no such mailbox' },
+      response: { id: EXAMPLE_ID, status: 'dead' },
+    },
+  },
+  release: {
+    now: {
+      summary: 'For whoever claims next',
+      request: { token: 1 },
+      response: { id: EXAMPLE_ID, status: 'pending' },
+    },
+    later: {
+      summary: 'In five seconds',
+      request: { token: 1, delayMs: 5000 },
+      response: { id: EXAMPLE_ID, status: 'scheduled' },
+    },
+  },
+  extend: {
+    minute: {
+      summary: 'A minute from now',
+      request: { token: 1, leaseMs: 60_000 },
+      response: { id: EXAMPLE_ID, status: 'extended', leaseMs: 60_000 },
+    },
+  },
+  settle: {
+    batch: {
+      summary: 'One done, one to retry, one that somebody else has; and the next one',
+      request: {
+        items: [
+          { action: 'complete', id: EXAMPLE_ID, token: 1 },
+          { action: 'retry', id: OTHER_ID, token: 1, error: ERROR, delayMs: 60_000 },
+          { action: 'complete', id: THIRD_ID, token: 1 },
+        ],
+        claim: { limit: 1 },
+      },
+      response: {
+        results: [
+          { id: EXAMPLE_ID, status: 'completed' },
+          { id: OTHER_ID, status: 'scheduled', delayMs: 60_000 },
+          {
+            id: THIRD_ID,
+            error: {
+              code: 'stale',
+              detail: 'The token is not the live one: another claim holds the job, or has held it since.',
+              reason: 'superseded',
+            },
+          },
+        ],
+        jobs: [claimed],
+      },
+    },
+  },
+  listQueues: {
+    page: {
+      summary: 'The first of several pages',
+      query: { limit: 1 },
+      response: { queues: [stats], cursor: EXAMPLE_QUEUE },
+    },
+  },
+  stats: { queue: { summary: 'A queue', response: stats } },
+  listJobs: {
+    dead: {
+      summary: 'The newest dead job, with its payload',
+      query: { state: 'dead', limit: 1, payload: 'true' },
+      response: { jobs: [{ ...deadJob, payload: PAYLOAD }], cursor: `0:1:${EXAMPLE_ID}` },
+    },
+    scheduled: {
+      summary: 'What is due soonest',
+      query: { state: 'scheduled', order: 'oldest' },
+      response: {
+        jobs: [
+          {
+            id: EXAMPLE_ID,
+            queue: EXAMPLE_QUEUE,
+            state: 'scheduled',
+            attempts: 0,
+            enqueuedAt: '2026-11-30T09:30:00.000Z',
+            runAt: '2026-11-30T09:35:00.000Z',
+          },
+        ],
+      },
+    },
+  },
+  job: {
+    retried: {
+      summary: 'A job that failed twice and is claimed again',
+      response: {
+        id: EXAMPLE_ID,
+        queue: EXAMPLE_QUEUE,
+        state: 'active',
+        attempts: 3,
+        enqueuedAt: '2026-11-30T09:30:00.000Z',
+        leaseUntil: '2026-11-30T09:36:30.000Z',
+        lastError: ERROR,
+        history: [
+          { attempt: 1, at: '2026-11-30T09:31:00.000Z', error: 'SMTP 421: closing' },
+          { attempt: 2, at: '2026-11-30T09:33:10.000Z', error: ERROR },
+        ],
+        payload: PAYLOAD,
+      },
+    },
+  },
+  metrics: {
+    one: {
+      summary: 'One queue',
+      response: `# HELP echomq_jobs Jobs by state.
+# TYPE echomq_jobs gauge
+echomq_jobs{queue="emails",state="pending"} 1
+echomq_jobs{queue="emails",state="active"} 0
+echomq_jobs{queue="emails",state="scheduled"} 1
+echomq_jobs{queue="emails",state="dead"} 0
+# HELP echomq_oldest_pending_age_seconds Age of the oldest pending job.
+# TYPE echomq_oldest_pending_age_seconds gauge
+echomq_oldest_pending_age_seconds{queue="emails"} 12.481
+# HELP echomq_sweep_lag_seconds How long the job that is due or the lease that has lapsed longest ago has waited for a sweep.
+# TYPE echomq_sweep_lag_seconds gauge
+echomq_sweep_lag_seconds{queue="emails"} 0
+# HELP echomq_completed_total Jobs completed.
+# TYPE echomq_completed_total counter
+echomq_completed_total{queue="emails"} 0
+# HELP echomq_failed_total Jobs that died.
+# TYPE echomq_failed_total counter
+echomq_failed_total{queue="emails"} 0
+# HELP echomq_ghosts_total Ids met without a row, and dropped.
+# TYPE echomq_ghosts_total counter
+echomq_ghosts_total{queue="emails"} 0
+# HELP echomq_paused 1 while the queue is paused.
+# TYPE echomq_paused gauge
+echomq_paused{queue="emails"} 0
+`,
+    },
+  },
+  promote: {
+    due: { summary: 'At most a hundred', request: { limit: 100 }, response: { promoted: 1, more: false } },
+  },
+  reap: {
+    lapsed: {
+      summary: 'At most a hundred',
+      request: { limit: 100 },
+      response: { reaped: 2, dead: 1, more: false },
+    },
+  },
+  maintain: {
+    all: {
+      summary: 'Everything that was due',
+      request: {},
+      response: { queues: 1, promoted: 1, reaped: 0, dead: 0, ghosts: 0, remaining: [] },
+    },
+  },
+  redrive: {
+    dead: { summary: 'A dead job', request: {}, response: { id: EXAMPLE_ID, status: 'pending' } },
+  },
+  redriveMany: {
+    dryRun: {
+      summary: 'How many died of this error?',
+      request: { errorContains: 'SMTP 451', dryRun: true },
+      response: { redriven: 2, more: false },
+    },
+    some: {
+      summary: 'The first one; go on from the cursor',
+      request: { limit: 1, errorContains: 'SMTP 451' },
+      response: { redriven: 1, more: true, cursor: EXAMPLE_ID },
+    },
+  },
+  reschedule: {
+    now: {
+      summary: 'Run it now',
+      request: { delayMs: 0 },
+      response: { id: EXAMPLE_ID, status: 'pending' },
+    },
+    later: {
+      summary: 'In an hour',
+      request: { delayMs: 3_600_000 },
+      response: { id: EXAMPLE_ID, status: 'scheduled' },
+    },
+  },
+  drain: {
+    dead: {
+      summary: 'Dead jobs',
+      request: { state: 'dead', limit: 100 },
+      response: { removed: 2, more: false },
+    },
+  },
+  pause: { paused: { summary: 'Paused', request: {}, response: { paused: true } } },
+  resume: { resumed: { summary: 'Not paused', request: {}, response: { paused: false } } },
+  changeSettings: {
+    some: {
+      summary: 'A larger budget, a slower backoff, no cap',
+      request: { maxAttempts: 8, backoff: { baseMs: 2000 }, maxActive: null },
+      response: { ...settings, maxAttempts: 8, backoff: { baseMs: 2000, maxMs: 600_000 } },
+    },
+  },
+  audit: {
+    first: {
+      summary: 'The first step of an audit',
+      request: {},
+      response: {
+        checked: 2,
+        findings: [
+          { id: EXAMPLE_ID, kind: 'ghost', sets: ['pending'] },
+          { id: OTHER_ID, kind: 'doubled', sets: ['pending', 'schedule'] },
+        ],
+        repaired: 0,
+        cursor: 'active:0',
+      },
+    },
+    repair: {
+      summary: 'The step after it, with repairs',
+      request: { cursor: 'active:0', repair: true },
+      response: { checked: 0, findings: [], repaired: 0, cursor: 'schedule:0' },
+    },
+  },
+  health: { alive: { summary: 'It lives', response: { status: 'ok' } } },
+  readiness: {
+    ready: {
+      summary: 'Ready',
+      status: 200,
+      response: {
+        status: 'ready',
+        checks: {
+          redis: 'ok',
+          tokens: 'ok',
+          settings: 'ok',
+          wireVersion: 'ok',
+          maintenance: { ageMs: 21_377 },
+        },
+      },
+    },
+    unready: {
+      summary: 'Redis does not answer',
+      status: 503,
+      response: {
+        status: 'unready',
+        checks: {
+          redis: 'failed',
+          tokens: 'ok',
+          settings: 'ok',
+          wireVersion: 'unknown',
+          maintenance: { ageMs: null },
+        },
+      },
+    },
+  },
+}
+
+/** What a problem of each code says in the reference. */
+export const PROBLEM_EXAMPLES: Readonly<Record<ErrorCode, Omit<Problem, 'code'>>> = {
+  invalid: {
+    detail: 'The body is malformed.',
+    errors: [{ path: 'leaseMs', message: 'Too small: expected number to be >=10' }],
+  },
+  unauthorized: { detail: 'A valid bearer token is required.' },
+  forbidden: { detail: 'The token is not for this queue.' },
+  not_found: { detail: 'There is no such job.' },
+  method_not_allowed: { detail: 'This route takes POST.' },
+  stale: {
+    detail: 'The token is not the live one: another claim holds the job, or has held it since.',
+    reason: 'superseded',
+  },
+  wrong_state: { detail: 'The job is active.', state: 'active' },
+  locked: { detail: 'A live lease holds the job.' },
+  gone: { detail: 'There is no such job any more.' },
+  internal: { detail: 'The log has the request id.' },
+  too_large: { detail: 'The payload is larger than 262144 bytes.' },
+  unsupported_media_type: { detail: 'The body must be application/json.' },
+  wrong_kind: { detail: 'The id is well-formed, but not of a job.' },
+  overloaded: { detail: 'The queue holds as many pending jobs as it may.' },
+  upstream: { detail: 'Redis did not answer.' },
+  misconfigured: { detail: 'UPSTASH_REDIS_REST_URL is missing.' },
+  wire_version: { detail: 'The database bears a wire version that is not accepted.' },
+}

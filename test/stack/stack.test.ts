@@ -1,0 +1,236 @@
+/**
+ * The local stack in one process: the real Worker on a real Redis, its environment, its cron, and its end.
+ */
+
+import { createServer, type Server } from 'node:net'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { createBridge } from '../../src/stack/bridge/bridge.ts'
+import { isPortFree } from '../../src/stack/ports.ts'
+import { startRedis } from '../../src/stack/redis-server.ts'
+import { createRespPort } from '../../src/stack/resp-port.ts'
+import { type Stack, type StackOptions, startStack, type TestStack } from '../../src/stack/stack.ts'
+import { playStory } from '../../src/tools/demo.ts'
+
+const ANY_PORT = { port: 0, restPort: 0 }
+
+// The first start in a process builds the Worker.
+const START_TIMEOUT_MS = 60_000
+
+function post(stack: Stack, path: string, token: string, body: unknown): Promise<Response> {
+  return fetch(`${stack.url}/v1/queues/${path}`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  })
+}
+
+function portsOf({ url, restUrl, redisUrl }: Stack): number[] {
+  return [url, restUrl, redisUrl ?? restUrl].map((each) => Number(new URL(each).port))
+}
+
+async function occupy(port = 0): Promise<{ server: Server; port: number }> {
+  const server = createServer()
+  await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve))
+  const address = server.address()
+  onTestFinished(() => void server.close())
+  return { server, port: typeof address === 'object' && address !== null ? address.port : 0 }
+}
+
+describe('a stack', () => {
+  let stack: TestStack
+  beforeAll(async () => {
+    const env = { EMQ_MAX_BODY_BYTES: '1000', UPSTASH_REDIS_REST_URL: 'https://elsewhere.example.com' }
+    stack = await startStack({ ...ANY_PORT, testMode: true, cron: false, quiet: true, env })
+  }, START_TIMEOUT_MS)
+  afterAll(() => stack.stop())
+
+  test('serves the Worker, with a token for each role', async () => {
+    const { producer, consumer, observer, operator } = stack.tokens
+
+    expect((await fetch(`${stack.url}/readyz`)).status).toBe(200)
+    expect((await post(stack, 'roles/jobs', producer, { payload: 1 })).status).toBe(201)
+    expect((await post(stack, 'roles/claim', producer, { limit: 1 })).status).toBe(403)
+    expect((await post(stack, 'roles/claim', consumer, { limit: 1 })).status).toBe(200)
+    expect((await post(stack, 'roles/pause', consumer, {})).status).toBe(403)
+    expect((await post(stack, 'roles/pause', operator, {})).status).toBe(200)
+    const seen = await fetch(`${stack.url}/v1/queues/roles/jobs?payload=true`, {
+      headers: { authorization: `Bearer ${observer}` },
+    })
+    expect(seen.status).toBe(200)
+  })
+
+  test('hands variables EMQ_* to the Worker, and no others', async () => {
+    const { producer } = stack.tokens
+
+    expect((await post(stack, 'variables/jobs', producer, { payload: 'short' })).status).toBe(201)
+    expect((await post(stack, 'variables/jobs', producer, { payload: 'x'.repeat(1000) })).status).toBe(413)
+  })
+
+  test("fires the Worker's scheduled handler", async () => {
+    const port = await createRespPort(stack.redisUrl)
+    onTestFinished(() => port.close())
+    await port.send([['DEL', '{emq}:maintenance']])
+
+    await stack.runCron()
+
+    expect(await port.send([['EXISTS', '{emq}:maintenance']])).toEqual([1])
+  })
+
+  test('says so when the scheduled handler fails', async () => {
+    stack.bridge.answer({ status: 500, body: '{"error":"ERR boom"}' }, { times: Number.POSITIVE_INFINITY })
+    onTestFinished(() => stack.bridge.reset())
+
+    await expect(stack.runCron()).rejects.toThrow('The scheduled handler ended with: exception.')
+  })
+
+  test('plays the story of the demo', async () => {
+    const lines: string[] = []
+    await playStory(stack, (line) => lines.push(line))
+
+    const verbs = lines.flatMap((line) => /^ {2}(\w+)/.exec(line)?.[1] ?? [])
+    expect(verbs).toEqual([
+      ...['enqueue', 'claim', 'retry', 'claim', 'complete'],
+      ...['enqueue', 'claim', 'crash', 'claim', 'reap', 'late', 'complete'],
+      ...['enqueue', 'claim', 'fail', 'redrive', 'claim', 'complete', 'stats'],
+    ])
+  })
+
+  test('refuses ports that are asked for and busy', async () => {
+    const { port } = await occupy()
+
+    await expect(startStack({ ...ANY_PORT, port })).rejects.toThrow(
+      `Port ${port} of 127.0.0.1 is busy. Stop what listens there, or ask for another port.`,
+    )
+    await expect(startStack({ ...ANY_PORT, restPort: port })).rejects.toThrow(
+      `Port ${port} of 127.0.0.1 is busy.`,
+    )
+  })
+
+  test('can stand on a database that is there already', async () => {
+    const { restUrl, restToken } = stack
+    const second = await startStack({ port: 0, restUrl, restToken, cron: false, quiet: true })
+    onTestFinished(() => second.stop())
+
+    expect([second.redisUrl, second.bridge, second.restUrl]).toEqual([null, null, restUrl])
+    expect((await post(second, 'shared/jobs', second.tokens.producer, { payload: 'x' })).status).toBe(201)
+    const claimed = await post(stack, 'shared/claim', stack.tokens.consumer, { limit: 1 })
+    expect(await claimed.json()).toMatchObject({ jobs: [{ payload: 'x' }] })
+
+    expect(second.warnings).toEqual([])
+    await second.stop()
+    expect((await fetch(`${stack.url}/readyz`)).status).toBe(200)
+  })
+
+  test('refuses a database that is not there, or does not know the token', async () => {
+    const { restUrl } = stack
+    // Variables of the Worker, even one under which no database is quick enough, refuse nothing.
+    const env = { EMQ_REDIS_TIMEOUT_MS: '1' }
+    const start = (options: StackOptions) =>
+      startStack({ port: 0, cron: false, quiet: true, env, ...options })
+    stack.bridge.delay(200, { match: 'GET' })
+    const slow = await start({ restUrl, restToken: stack.restToken })
+    onTestFinished(() => slow.stop())
+    expect(slow.warnings).toEqual(['The Worker gets no answer from Redis in time.'])
+
+    await expect(start({ restUrl, restToken: 'wrong' })).rejects.toThrow(
+      `The database at ${restUrl} refuses the REST token.`,
+    )
+    await expect(start({ restUrl: 'http://127.0.0.1:9', restToken: 'x' })).rejects.toThrow(
+      'Nothing at http://127.0.0.1:9 answers as an Upstash database does.',
+    )
+  })
+})
+
+test('a set but empty EMQ_TOKENS lets nobody in, and the development tokens neither', async () => {
+  const stack = await startStack({ ...ANY_PORT, cron: false, quiet: true, env: { EMQ_TOKENS: '' } })
+  onTestFinished(() => stack.stop())
+
+  const refused = await post(stack, 'emails/jobs', stack.tokens.operator, { payload: 1 })
+  expect([401, 503]).toContain(refused.status)
+  expect((await fetch(`${stack.url}/readyz`)).status).toBe(503)
+  expect((await fetch(`${stack.url}/healthz`)).status).toBe(200)
+  expect(stack.warnings).toEqual(['The Worker refuses every request: EMQ_TOKENS is missing.'])
+})
+
+test('warns of a database in which nothing is safe', async () => {
+  const redis = await startRedis()
+  onTestFinished(() => redis.stop())
+  const port = await createRespPort(redis.url)
+  onTestFinished(() => port.close())
+  await port.send([
+    ['SET', '{emq}:version', 'echomq:9.0.0'],
+    ['CONFIG', 'SET', 'maxmemory-policy', 'allkeys-lru'],
+  ])
+  const stack = await startStack({ ...ANY_PORT, redisUrl: redis.url, cron: false, quiet: true })
+  onTestFinished(() => stack.stop())
+
+  expect(stack.warnings).toEqual([
+    expect.stringContaining('the database bears a wire version'),
+    expect.stringContaining('This Redis may remove jobs when memory is short'),
+  ])
+  await stack.stop()
+  expect(await stack.ended).toBe(undefined)
+})
+
+test('fires the scheduled handler at the start, on a Redis that runs already', async () => {
+  const redis = await startRedis()
+  onTestFinished(() => redis.stop())
+  const stack = await startStack({ ...ANY_PORT, redisUrl: redis.url, quiet: true })
+  onTestFinished(() => stack.stop())
+  const port = await createRespPort(redis.url)
+  onTestFinished(() => port.close())
+
+  expect(stack.redisUrl).toBe(redis.url)
+  await expect.poll(() => port.send([['EXISTS', '{emq}:maintenance']]), { timeout: 5000 }).toEqual([1])
+  await stack.stop()
+  expect(await port.send([['PING']])).toEqual([new TextEncoder().encode('PONG')])
+})
+
+test('takes free ports when the defaults are busy, and gives all of them back at the end', async () => {
+  for (const port of [8787, 8079]) {
+    // Busy may be by us or by anybody.
+    if (await isPortFree(port)) await occupy(port)
+  }
+  const stack = await startStack({ cron: false, quiet: true })
+  const ports = portsOf(stack)
+  expect(ports).not.toContain(8787)
+  expect(ports).not.toContain(8079)
+
+  const start = performance.now()
+  await Promise.all([stack.stop(), stack.stop()])
+  await stack.stop()
+  expect(performance.now() - start).toBeLessThan(5000)
+  expect(await Promise.all(ports.map(isPortFree))).toEqual([true, true, true])
+})
+
+test('leaves nothing running when it does not come up', async () => {
+  const redis = await startRedis()
+  onTestFinished(() => redis.stop())
+  const bridge = await createBridge({ redisUrl: redis.url, token: 'x' })
+  const { port: restPort } = bridge
+  await bridge.stop()
+
+  const wranglerConfig = '/nonexistent/wrangler.toml'
+  const failing = startStack({ port: 0, restPort, redisUrl: redis.url, cron: false, wranglerConfig })
+
+  await expect(failing).rejects.toThrow()
+  expect(await isPortFree(restPort)).toBe(true)
+})
+
+test.each([
+  [{ restUrl: 'https://x.upstash.io' }, 'A REST URL needs its token.'],
+  [{ restUrl: 'https://x.upstash.io', restToken: 'x', redisUrl: 'redis://x' }, 'not both'],
+  [{ restUrl: 'https://x.upstash.io', restToken: 'x', restPort: 1 }, 'no bridge'],
+  [{ restUrl: 'https://a:SECRET@x.upstash.io', restToken: 'x' }, 'The REST URL must not carry credentials.'],
+  [{ restToken: 'two words' }, 'The REST token must be printable ASCII without spaces.'],
+  [{ redisUrl: 'redis://127.0.0.1:1', data: 'x' }, 'for the embedded Redis only'],
+  [{ data: '/proc/nope' }, 'The data folder /proc/nope cannot be made.'],
+])('refuses what contradicts itself: %o', async (options, message) => {
+  await expect(startStack(options)).rejects.toThrow(message)
+})
+
+test('says it when the Redis it was told of is not there', async () => {
+  await expect(startStack({ ...ANY_PORT, redisUrl: 'redis://127.0.0.1:1' })).rejects.toThrow(
+    'Redis cannot be reached',
+  )
+})

@@ -1,0 +1,67 @@
+/** The Worker as it would be uploaded: what wrangler makes of a project is what runs in workerd. */
+
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { beforeEach, expect, onTestFinished, test } from 'vitest'
+import { startWorker } from '../../src/stack/worker.ts'
+import { buildWorker } from '../../src/stack/wrangler.ts'
+
+const BUILD_TIMEOUT_MS = 60_000
+const TEXT = 'é\r\n\u2028 text'
+
+let folder: string
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'emq-project-'))
+  onTestFinished(() => rm(folder, { recursive: true }))
+})
+
+async function project(settings: string, code: string): Promise<string> {
+  const config = join(folder, 'wrangler.toml')
+  await writeFile(config, `name = "stub"\nmain = "worker.js"\ncompatibility_date = "2026-10-01"\n${settings}`)
+  await writeFile(join(folder, 'worker.js'), code)
+  await writeFile(join(folder, 'text.txt'), TEXT)
+  return config
+}
+
+test('code, text modules and variables arrive in workerd as they are', {
+  timeout: BUILD_TIMEOUT_MS,
+}, async () => {
+  const config = await project(
+    'compatibility_flags = ["nodejs_compat"]\n[vars]\nEMQ_TEXT = "of the file"\nEMQ_JSON = { a = [1] }\nEMQ_OTHER = "x"',
+    `import text from './text.txt'
+     import { Buffer } from 'node:buffer'
+     export default {
+       fetch: (_request, env) => Response.json({ text, env, buffer: typeof Buffer }),
+       scheduled() { throw new Error('as the test wants it') },
+     }`,
+  )
+  const built = await buildWorker(config)
+  const worker = await startWorker({
+    built,
+    port: 0,
+    bindings: { EMQ_TEXT: 'given', EMPTY: '' },
+    quiet: true,
+  })
+  onTestFinished(() => worker.stop())
+
+  expect(built).toMatchObject({ compatibilityDate: '2026-10-01', compatibilityFlags: ['nodejs_compat'] })
+  expect(built.bytes).toBeGreaterThan(Buffer.byteLength(TEXT))
+  expect(built.gzippedBytes).toBeGreaterThan(0)
+  expect(await (await fetch(worker.url)).json()).toEqual({
+    text: TEXT,
+    env: { EMQ_TEXT: 'given', EMQ_JSON: { a: [1] }, EMQ_OTHER: 'x', EMPTY: '' },
+    buffer: 'function',
+  })
+  expect(await worker.runScheduled('* * * * *')).toBe('exception')
+
+  await worker.stop()
+  await expect(worker.runScheduled('* * * * *')).rejects.toThrow()
+  expect(buildWorker(config)).toBe(buildWorker(config))
+})
+
+test('what does not build says why', { timeout: BUILD_TIMEOUT_MS }, async () => {
+  const config = await project('', "import './missing.js'")
+
+  await expect(buildWorker(config)).rejects.toThrow(/^The Worker does not build\.\n.*missing\.js/s)
+})
