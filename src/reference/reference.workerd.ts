@@ -1,23 +1,29 @@
-/** The reference of the API in the Worker: read from the static asset that the build has made, and kept. */
-import { ProblemError } from '../http/problem.ts'
-import type { createReference as createMadeReference, Reference } from './reference.ts'
-
-type Assets = { fetch(url: string): Promise<Response> }
-
-const isAssets = (binding: unknown): binding is Assets =>
-  typeof binding === 'object' && binding !== null && 'fetch' in binding
-
-async function read(assets: unknown): Promise<Reference> {
-  // The host is nobody's: the binding looks at the path only.
-  const response = isAssets(assets) ? await assets.fetch('https://assets/docs/reference.json') : undefined
-  if (response?.ok) return response.json()
-  throw new ProblemError('not_found', 'This deployment was made without its reference.')
-}
+/** The reference of the API in the Worker: read from the static assets that the build has made, and kept. */
+import { type Bindings, noSuchFile, noViewer, readAsset } from './assets.ts'
+import { bundledDocument } from './bundled-document.ts'
+import type { createReference as createMadeReference, MadeReference } from './reference.ts'
 
 export const createReference: typeof createMadeReference = () => {
-  let known: Reference | undefined
-  return async (bindings) => {
-    known ??= await read(bindings?.['ASSETS'])
+  let known: MadeReference | undefined
+  async function made(bindings: Bindings): Promise<MadeReference | undefined> {
+    known ??= await (await readAsset(bindings, 'reference.json'))?.json()
     return known
+  }
+
+  return {
+    async document(bindings) {
+      const document = (await made(bindings))?.document ?? bundledDocument
+      if (document === undefined) throw noViewer()
+      return document
+    },
+    async page(bindings) {
+      const page = (await made(bindings))?.page
+      if (page === undefined) throw noViewer()
+      return new Response(page.html, { headers: page.headers })
+    },
+    async file() {
+      // Workers serve the static assets before this code runs.
+      throw noSuchFile()
+    },
   }
 }
