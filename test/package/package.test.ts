@@ -12,6 +12,7 @@ import { serve } from '@hono/node-server'
 import { minify } from 'vite'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { createApp } from '../../src/app.ts'
+import { VIEWER_FILES } from '../../src/reference/reference.ts'
 import { buildWorker } from '../../src/stack/wrangler.ts'
 import { secretsOf, startWorkers, workerOf } from '../service/support/workers.ts'
 import { EMQ_TOKENS, freshQueue, TOKENS } from '../support/api.ts'
@@ -102,7 +103,7 @@ describe('the tarball', () => {
         `dist/${entry}.js`,
       ]),
       ...['dist/cli/main.js', 'dist/cli/worker-host.js', 'dist/cli/worker.json'],
-      ...['dist/assets/docs/reference.json'],
+      ...['reference.json', ...VIEWER_FILES.keys()].map((name) => `dist/assets/docs/${name}`),
       ...['lua/manifest.json', 'package.json'],
     ]
     expect(others.sort()).toEqual(wanted.sort())
@@ -141,7 +142,12 @@ describe.each(nodes)('on %s', (_name, node) => {
       EMQ_TOKENS,
       EMQ_QUEUES: freshQueue(),
     }
-    expect(await run(node, 'app', env)).toEqual({ mine: 'mine', redis: 'ok', queues: expect.any(Number) })
+    expect(await run(node, 'app', env)).toEqual({
+      mine: 'mine',
+      redis: 'ok',
+      queues: expect.any(Number),
+      docs: [200, 200, 200, 200],
+    })
   })
 
   test('the client produces and consumes', async () => {
@@ -182,19 +188,42 @@ describe.each(nodes)('on %s', (_name, node) => {
   })
 })
 
-test(
-  'the Worker builds from the package and serves',
-  async () => {
-    const config = join(installed.folder, 'wrangler.toml')
-    await writeFile(config, 'name = "mine"\nmain = "worker.ts"\ncompatibility_date = "2026-11-01"\n')
-    const workers = await startWorkers([
-      workerOf('mine', await buildWorker(config), secretsOf(shared.bridge)),
-    ])
+describe('a Worker of the package', { timeout: STARTING_TIMEOUT_MS }, () => {
+  const ASSETS = 'node_modules/echomq-edge/dist/assets'
+
+  /** Builds and starts a Worker whose wrangler.toml ends with these lines. */
+  async function startOwnWorker(name: string, lines: string) {
+    const config = join(installed.folder, `${name}.toml`)
+    await writeFile(config, `name = "mine"\nmain = "worker.ts"\ncompatibility_date = "2026-11-01"\n${lines}`)
+    const built = await buildWorker(config)
+    const worker = workerOf('mine', built, {
+      ...secretsOf(shared.bridge),
+      ...(built.assets && { [built.assets.binding]: { type: 'assets' } }),
+    })
+    if (built.assets)
+      worker.config.assets = { directory: join(installed.folder, ASSETS), hasUserWorker: true }
+    const workers = await startWorkers([worker])
     onTestFinished(workers.stop)
-    expect(await (await workers.fetch('mine', '/healthz')).json()).toEqual({ status: 'ok' })
-  },
-  STARTING_TIMEOUT_MS,
-)
+    return (path: string) => workers.fetch('mine', path)
+  }
+
+  test('serves the API and the OpenAPI document, and says how to get the viewer', async () => {
+    const get = await startOwnWorker('without-assets', '')
+    expect(await (await get('/healthz')).json()).toEqual({ status: 'ok' })
+    expect(await (await get('/openapi.json')).json()).toMatchObject({ info: { title: 'EchoMQ Edge' } })
+    const docs = await get('/docs')
+    expect(docs.status).toBe(404)
+    expect(await docs.json()).toMatchObject({
+      detail: expect.stringContaining(`[assets] directory = "${ASSETS}" binding = "ASSETS"`),
+    })
+  })
+
+  test('serves the viewer with the lines of wrangler.toml that its problem names', async () => {
+    const get = await startOwnWorker('with-assets', `[assets]\ndirectory = "${ASSETS}"\nbinding = "ASSETS"\n`)
+    for (const path of ['/docs', '/docs/viewer.js', '/docs/swagger-ui.css', '/openapi.json'])
+      expect([path, (await get(path)).status]).toEqual([path, 200])
+  })
+})
 
 test('the client is small and stands alone', async () => {
   const source = await readFile(join(installed.folder, 'node_modules/echomq-edge/dist/client.js'), 'utf8')
@@ -245,7 +274,7 @@ describe('the local stack of the package', () => {
       onTestFinished(() => void child.kill())
       const [line] = await once(createInterface(child.stdout), 'line')
       const { url, tokens } = JSON.parse(line)
-      for (const path of ['/healthz', '/docs', '/openapi.json'])
+      for (const path of ['/healthz', '/docs', '/docs/viewer.js', '/docs/NOTICE', '/openapi.json'])
         expect((await fetch(`${url}${path}`)).status).toBe(200)
       const env = { EMQ_URL: url, EMQ_TOKEN: tokens.operator }
       const { stdout } = await outcomeOf(process.execPath, [BIN, 'enqueue', 'emails', '1'], {
