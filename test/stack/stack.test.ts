@@ -99,7 +99,7 @@ describe('a stack', () => {
     const { port } = await occupy()
 
     await expect(startStack({ ...ANY_PORT, port })).rejects.toThrow(
-      `Port ${port} of 127.0.0.1 is busy. Stop what listens there, or ask for another port.`,
+      `Port ${port} of 127.0.0.1 is busy. Stop the program that uses it, or choose another port.`,
     )
     await expect(startStack({ ...ANY_PORT, restPort: port })).rejects.toThrow(
       `Port ${port} of 127.0.0.1 is busy.`,
@@ -133,10 +133,10 @@ describe('a stack', () => {
     expect(slow.warnings).toEqual(['The Worker gets no answer from Redis in time.'])
 
     await expect(start({ restUrl, restToken: 'wrong' })).rejects.toThrow(
-      `The database at ${restUrl} refuses the REST token.`,
+      `The database at ${restUrl} rejects the REST token.`,
     )
     await expect(start({ restUrl: 'http://127.0.0.1:9', restToken: 'x' })).rejects.toThrow(
-      'Nothing at http://127.0.0.1:9 answers as an Upstash database does.',
+      'No Upstash database answers at http://127.0.0.1:9.',
     )
   })
 })
@@ -149,7 +149,7 @@ test('a set but empty EMQ_TOKENS lets nobody in, and the development tokens neit
   expect([401, 503]).toContain(refused.status)
   expect((await fetch(`${stack.url}/readyz`)).status).toBe(503)
   expect((await fetch(`${stack.url}/healthz`)).status).toBe(200)
-  expect(stack.warnings).toEqual(['The Worker refuses every request: EMQ_TOKENS is missing.'])
+  expect(stack.warnings).toEqual(['The Worker rejects every request: EMQ_TOKENS is missing.'])
 })
 
 test('warns of a database in which nothing is safe', async () => {
@@ -165,8 +165,8 @@ test('warns of a database in which nothing is safe', async () => {
   onTestFinished(() => stack.stop())
 
   expect(stack.warnings).toEqual([
-    expect.stringContaining('the database bears a wire version'),
-    expect.stringContaining('This Redis may remove jobs when memory is short'),
+    expect.stringContaining('the database uses a wire version'),
+    expect.stringContaining('This Redis may delete jobs when memory is short'),
   ])
   await stack.stop()
   expect(await stack.ended).toBe(undefined)
@@ -220,7 +220,7 @@ test('leaves nothing running when it does not come up', async () => {
 test.each([
   [{ restUrl: 'https://x.upstash.io' }, 'A REST URL needs its token.'],
   [{ restUrl: 'https://x.upstash.io', restToken: 'x', redisUrl: 'redis://x' }, 'not both'],
-  [{ restUrl: 'https://x.upstash.io', restToken: 'x', restPort: 1 }, 'no bridge'],
+  [{ restUrl: 'https://x.upstash.io', restToken: 'x', restPort: 1 }, 'A REST URL replaces the bridge'],
   [{ restUrl: 'https://a:SECRET@x.upstash.io', restToken: 'x' }, 'The REST URL must not carry credentials.'],
   [{ restToken: 'two words' }, 'The REST token must be printable ASCII without spaces.'],
   [{ redisUrl: 'redis://127.0.0.1:1', data: 'x' }, 'for the embedded Redis only'],

@@ -103,11 +103,11 @@ describe('dev', { timeout: START_TIMEOUT_MS }, () => {
     await expect.poll(dev.stdout, { timeout: START_TIMEOUT_MS }).toContain('\n')
 
     const ready = JSON.parse(dev.stdout())
-    const refusing = 'warning: The Worker refuses every request: '
+    const refusing = 'warning: The Worker rejects every request: '
     expect(dev.stderr()).toContain(`${refusing}EMQ_TOKENS lists no token.\n`)
     expect(dev.stderr()).toContain(`${refusing}EMQ_MAX_BODY_BYTES must be an integer`)
     expect(dev.stderr()).toContain(
-      `\nPort 8787 is busy: taking ${ready.url} instead. Port 8079 is busy: taking ${ready.restUrl} instead.\n`,
+      `\nPort 8787 is busy: using ${ready.url} instead. Port 8079 is busy: using ${ready.restUrl} instead.\n`,
     )
     expect(dev.stderr()).not.toMatch(/curl|dev-producer|a-secret/)
     expect(ready.restToken).toBe('a-secret')
