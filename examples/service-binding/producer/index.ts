@@ -19,10 +19,10 @@ export default {
     if (typeof email !== 'string') return new Response('no email\n', { status: 400 })
 
     try {
+      // The key makes two clicks one mail. It is a digest, because an address has characters that a key must not have.
       const { id, status } = await env.EMQ.enqueue(
         'welcome-mails',
         { to: email },
-        // Whoever clicks twice gets one mail. Not the address itself: keys have a narrow alphabet.
         { idempotencyKey: await sha256(email) },
       )
       return Response.json({ id, status }, { status: status === 'duplicate' ? 200 : 202 })
