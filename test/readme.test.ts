@@ -1,6 +1,6 @@
 /**
  * README and docs stay true: the tests run the commands of the README, find its code in tested examples, follow every
- * relative link, and compare the costs in docs/performance.md with what Redis counts.
+ * relative link, check the map of the repository, and compare the costs in docs/performance.md with what Redis counts.
  */
 import { execFile } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
@@ -183,6 +183,21 @@ test.each(documents)('every relative link of %s leads somewhere', (file) => {
     return anchor !== undefined && !anchorsOf(read(target)).includes(anchor)
   })
   expect(broken).toEqual([])
+})
+
+test('the map in CONTRIBUTING.md has every file at the root, and every file and room of src', async () => {
+  const map =
+    read('CONTRIBUTING.md')
+      .split('\n## ')
+      .find((text) => text.startsWith('The map')) ?? ''
+  const rootFiles = (await shell("git ls-files -- ':(glob)*'")).trim().split('\n')
+  const rooms = readdirSync(join(PROJECT, 'src'), { withFileTypes: true }).map((entry) =>
+    entry.isDirectory() ? `${entry.name}/` : entry.name,
+  )
+
+  expect(rootFiles).toContain('package.json')
+  expect(rooms).toContain('queue/')
+  expect([...rootFiles, ...rooms].filter((name) => !map.includes(`\`${name}\``))).toEqual([])
 })
 
 describe('costs', () => {

@@ -1,9 +1,8 @@
 /**
- * A producer on Node: a Hono app whose own route puts a job into a queue.
+ * A producer on Node: a Hono app with a route that enqueues a job.
  *
- * It shows a web server that answers at once and leaves the slow part to a consumer. A signup that is sent twice
- * makes one email. When the queue cannot be reached the caller is told to come again, quickly: a request must not
- * wait for long.
+ * The server responds at once, and a consumer does the slow part. If a sign-up is sent twice, one email is sent. If the
+ * queue does not respond, the server soon returns 503, so that no request waits long.
  *
  *   EMQ_URL=https://queue.example.com EMQ_TOKEN=... node server.ts
  */

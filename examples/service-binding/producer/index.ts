@@ -1,6 +1,6 @@
 /**
- * A sign-up Worker: it puts the welcome mail into the queue over a service binding and answers at once. It knows
- * neither a URL nor a token of the queue.
+ * A sign-up Worker: it enqueues the welcome mail over a service binding and responds at once. It needs neither a URL
+ * nor a token of the queue.
  *
  *   curl -X POST http://127.0.0.1:8787/signup -d '{"email":"ada@example.com"}'
  */
@@ -27,7 +27,7 @@ export default {
       )
       return Response.json({ id, status }, { status: status === 'duplicate' ? 200 : 202 })
     } catch (error) {
-      // What crossed the binding has the fields of the client's error, but not its class.
+      // An error that crossed the binding has the fields of `EchoMQError`, but not its class.
       const { code, retryable } = error as { readonly code?: string; readonly retryable?: boolean }
       console.error(`not enqueued: ${code}`, error)
       return new Response('try again\n', { status: retryable ? 503 : 500 })
