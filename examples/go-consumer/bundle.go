@@ -69,7 +69,7 @@ func (s script) command(queue string, given args) ([]string, error) {
 		}
 		value, ok := given[word]
 		if !ok {
-			return nil, fmt.Errorf("%s wants %s, which this client does not know", s.Name, word)
+			return nil, fmt.Errorf("%s needs the argument %s, which this client does not know", s.Name, word)
 		}
 		command = append(command, value)
 	}

@@ -90,7 +90,7 @@ func consume() error {
 	case <-ended:
 		return nil
 	case <-time.After(*grace):
-		return errors.New("jobs were still at work; they come back when their leases lapse")
+		return errors.New("some jobs are still running; they return when their leases lapse")
 	}
 }
 
@@ -176,7 +176,7 @@ func (m *mailer) send(j job) error {
 	defer response.Body.Close()
 	io.Copy(io.Discard, response.Body)
 	if response.StatusCode >= 300 {
-		return fmt.Errorf("the mail API answered %d", response.StatusCode)
+		return fmt.Errorf("the mail API returned %d", response.StatusCode)
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ func (q *queue) checkVersion() error {
 		return err
 	}
 	if text := fmt.Sprint(version); !strings.HasPrefix(text, "echomq:2.") && !strings.HasPrefix(text, "echomq:3.") {
-		return fmt.Errorf("the database is of the wire version %q", text)
+		return fmt.Errorf("the database has the wire version %q, which this client does not accept", text)
 	}
 	return nil
 }
@@ -61,7 +61,7 @@ func (q *queue) claim(lease time.Duration) (*job, error) {
 			return nil, nil
 		}
 		if len(fields) != 3 {
-			return nil, fmt.Errorf("claim answered %d fields", len(fields))
+			return nil, fmt.Errorf("claim returned %d fields", len(fields))
 		}
 		id, _ := fields[0].(string)
 		token, _ := fields[2].(int64)

@@ -26,7 +26,7 @@ const send: Handler<Email> = async (job, { signal }) => {
     signal,
   })
   await response.body?.cancel()
-  if (!response.ok) throw new Error(`the mail API answered ${response.status}`)
+  if (!response.ok) throw new Error(`the mail API returned ${response.status}`)
 }
 
 /** @returns The numbers of jobs: `{ done, failed, released }`. */

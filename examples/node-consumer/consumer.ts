@@ -34,8 +34,8 @@ const consumer = emails.consume(
     })
     await response.body?.cancel()
     if (response.status === 429) throw retryIn(60_000)
-    if (response.status === 422) throw deadLetter('the mail API refuses the address')
-    if (!response.ok) throw new Error(`the mail API answered ${response.status}`)
+    if (response.status === 422) throw deadLetter('the mail API rejects the address')
+    if (!response.ok) throw new Error(`the mail API returned ${response.status}`)
   },
   { concurrency: 10 },
 )

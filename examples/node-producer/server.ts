@@ -31,10 +31,10 @@ app.post('/signup', async (c) => {
 })
 
 app.onError((error, c) => {
-  if (error instanceof SyntaxError) return c.json({ error: 'the body is no JSON' }, 400)
+  if (error instanceof SyntaxError) return c.json({ error: 'the body is not JSON' }, 400)
   if (!(error instanceof EchoMQError)) throw error
   console.error(error)
-  if (error.code === 'invalid') return c.json({ error: 'user or email cannot be used' }, 400)
+  if (error.code === 'invalid') return c.json({ error: 'user or email is invalid' }, 400)
   return c.json({ error: 'try again later' }, 503, { 'Retry-After': '5' })
 })
 

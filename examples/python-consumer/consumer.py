@@ -75,7 +75,7 @@ def main() -> None:
     end.start()
     end.join(options.grace)
     if end.is_alive():
-        sys.exit("jobs were still at work; they come back when their leases lapse")
+        sys.exit("some jobs are still running; they return when their leases lapse")
 
 
 def work(queue: Queue, mail_url: str, options: argparse.Namespace) -> None:

@@ -172,7 +172,7 @@ class Queue:
         """Rejects a database with a wire version that this client does not know."""
         version = self._connection.do("GET", "{emq}:version")
         if version is not None and not version.startswith((b"echomq:2.", b"echomq:3.")):
-            raise ValueError(f"the database is of the wire version {version.decode(errors='replace')}")
+            raise ValueError(f"wire version not accepted: {version.decode(errors='replace')}")
 
     def claim(self, lease_s: float) -> Optional[Job]:
         """Returns the oldest job, or None if there is none or the queue is paused. The client must check for a pause: the
