@@ -1,7 +1,4 @@
-/**
- * The package, as it is built into dist/: ES modules with their types. `npm pack` builds first, nothing else does:
- * the project itself runs from its sources.
- */
+/** Builds the package into dist/: ES modules with types. Only `npm pack` needs this; the project runs from its sources. */
 import { writeFile } from 'node:fs/promises'
 import { defineConfig } from 'tsdown'
 import { ROUTES } from './src/app.ts'
@@ -9,11 +6,11 @@ import { makeReference } from './src/reference/reference.ts'
 import { buildWorker } from './src/stack/wrangler.ts'
 import { makeSite } from './src/tools/site.ts'
 
-/** For whatever has the standards of the web. */
+/** For every host with web standards. */
 const anywhere = { platform: 'neutral', target: 'es2022', dts: true } as const
 
 export default defineConfig([
-  // One file without an import.
+  // One file without imports.
   { ...anywhere, entry: { client: 'src/client/index.ts' } },
   { ...anywhere, entry: { index: 'src/index.ts', bundle: 'src/bundle.ts' } },
   {
@@ -25,14 +22,14 @@ export default defineConfig([
     plugins: [bundledDocument()],
   },
   {
-    // The command line, and the process that runs the Worker for its `dev`.
+    // The command line, and the process that runs the Worker for `dev`.
     entry: { main: 'src/cli/main.ts', 'worker-host': 'src/stack/worker-host.ts' },
     outDir: 'dist/cli',
     platform: 'node',
     target: 'node20',
     fixedExtension: false,
     dts: false,
-    // Half a megabyte to build a Redis with, which hardly anybody needs: whoever does can install it.
+    // Half a megabyte that builds a Redis. Few users need it, and they can install it.
     deps: { neverBundle: [/^redis-memory-server/] },
     hooks: { 'build:done': addBuiltWorker },
   },

@@ -1,6 +1,6 @@
 /**
- * The package as its users get it: packed, judged, installed in an empty project, compiled against, and run, on the
- * Node of the system (20 is the oldest that is supported) and on the project's own.
+ * The package as users get it: packed, linted, installed in an empty project, compiled and run, on the Node of the
+ * system (20 is the oldest supported one) and on the Node of the project.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -32,7 +32,7 @@ beforeAll(async () => {
 }, PACKING_TIMEOUT_MS)
 afterAll(() => installed?.remove())
 
-/** Compiles the files of the project, the types of the package included. */
+/** Compiles the files of the project with the types of the package. */
 async function compile(module: string, moduleResolution: string, ...args: string[]) {
   const { folder } = installed
   const options = {
@@ -61,7 +61,7 @@ async function compile(module: string, moduleResolution: string, ...args: string
   return outcomeOf(join(ROOT, 'node_modules/.bin/tsc'), args, { cwd: folder })
 }
 
-/** The API over HTTP, for one test; answers its URL. */
+/** Serves the API over HTTP for one test and returns its URL. */
 function servedApi(): Promise<string> {
   const { url, token } = shared.bridge
   const app = createApp({
@@ -81,7 +81,7 @@ const nodes = [
   ['the Node of the project', process.execPath],
 ] as const
 
-/** Runs a compiled file of the project, and reads the JSON that it prints. */
+/** Runs a compiled file of the project and parses its output as JSON. */
 async function run(node: string, file: string, env: Record<string, string> = {}) {
   const outcome = await outcomeOf(node, [`out/${file}.js`], { cwd: installed.folder, env })
   expect(outcome.stderr).toBe('')
@@ -89,7 +89,7 @@ async function run(node: string, file: string, env: Record<string, string> = {})
 }
 
 describe('the tarball', () => {
-  test('has what is needed and nothing else', () => {
+  test('the tarball has the expected files and no others', () => {
     const scripts = installed.files.filter((file) => /^lua\/\w+\.lua$/.test(file))
     const chunks = installed.files.filter((file) =>
       /^dist\/(cli\/)?[\w.-]+-[\w-]{8}(\.d)?\.[tj]s$/.test(file),
@@ -109,7 +109,7 @@ describe('the tarball', () => {
     expect(others.sort()).toEqual(wanted.sort())
   })
 
-  test('knows nothing of the machine it was built on', async () => {
+  test('the tarball has no path of the machine that built it', async () => {
     for (const file of installed.files.filter((name) => name.startsWith('dist/'))) {
       const text = await readFile(join(installed.folder, 'node_modules/echomq-edge', file), 'utf8')
       expect(text).not.toContain(ROOT)
@@ -119,22 +119,22 @@ describe('the tarball', () => {
 
 describe('the types', () => {
   test(
-    'hold under moduleResolution bundler, to the last declaration',
+    'the types compile under moduleResolution bundler, with all declarations checked',
     async () =>
       expect(await compile('esnext', 'bundler', '--noEmit', '--skipLibCheck', 'false')).toEqual(CLEAN),
     COMPILING_TIMEOUT_MS,
   )
 
   test(
-    'hold under moduleResolution node16',
-    // What comes out is run below.
+    'the types compile under moduleResolution node16',
+    // The tests below run the output.
     async () => expect(await compile('node16', 'node16', '--outDir', 'out')).toEqual(CLEAN),
     COMPILING_TIMEOUT_MS,
   )
 })
 
 describe.each(nodes)('on %s', (_name, node) => {
-  test('the app can be mounted, and maintained', async () => {
+  test('the app can be mounted, serves its reference, and runs its maintenance', async () => {
     const { url, token } = shared.bridge
     const env = {
       UPSTASH_REDIS_REST_URL: url,
@@ -181,7 +181,7 @@ describe.each(nodes)('on %s', (_name, node) => {
     expect((await cli('claim', queue)).code).toBe(3)
   })
 
-  test('the Worker says that it is of another runtime', async () => {
+  test('the Worker fails with an error that names its runtime', async () => {
     const { code, stderr } = await outcomeOf(node, ['out/worker.js'], { cwd: installed.folder })
     expect(code).toBe(1)
     expect(stderr).toContain('cloudflare:')
@@ -225,7 +225,7 @@ describe('a Worker of the package', { timeout: STARTING_TIMEOUT_MS }, () => {
   })
 })
 
-test('the client is small and stands alone', async () => {
+test('the client has no imports and stays within its byte budget', async () => {
   const source = await readFile(join(installed.folder, 'node_modules/echomq-edge/dist/client.js'), 'utf8')
   expect(source).not.toMatch(/^import|\bimport\(|\brequire\(/m)
 
@@ -239,7 +239,7 @@ describe('the local stack of the package', () => {
       cwd: installed.folder,
     })
 
-  test('names what it needs beyond the package, and its help is there all the same', async () => {
+  test('dev names the missing packages, and dev --help works without them', async () => {
     const { code, stderr } = await dev(process.execPath)
     expect(code).toBe(1)
     expect(stderr).toContain('In the project where echomq-edge is installed')
@@ -252,7 +252,7 @@ describe('the local stack of the package', () => {
     )
   })
 
-  test('says of a Node that is too old before it asks for packages that would be of no use to it', async () => {
+  test('dev rejects a Node that is too old before it names missing packages', async () => {
     const { stdout: version } = await outcomeOf(SYSTEM_NODE, ['--version'], { cwd: installed.folder })
     const isOld = Number.parseInt(version.slice(1), 10) < 24
     const { code, stderr } = await dev(SYSTEM_NODE)
@@ -262,7 +262,7 @@ describe('the local stack of the package', () => {
   })
 
   test(
-    'runs once that is there, without a build',
+    'dev runs without a build once the packages are installed',
     async () => {
       const { folder } = installed
       await mkdir(join(folder, 'node_modules/@hono'), { recursive: true })
