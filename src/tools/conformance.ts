@@ -13,7 +13,7 @@ import { groups, integer, list, optionalText, text } from '../queue/replies.ts'
 
 type Core = ReturnType<typeof createCore>
 
-/** Two clients of one queue, for one gate. */
+/** What a gate works with: two clients of one queue of its own. */
 type Stage = {
   readonly port: RedisPort
   readonly queue: Core
