@@ -3,142 +3,172 @@
 export const SCRIPTS = {
   audit: {
     name: "audit",
-    sha1: "da019d1a521a5a287c73455c3ceb83fb90be14fe",
+    sha1: "9edcf452f87066bffe3889205ea34152b4e2ca48",
     keys: ["emq:{q}:pending","emq:{q}:active","emq:{q}:schedule","emq:{q}:dead","emq:{q}:metrics:ghosts","emq:{q}:start-by"],
     keysEach: ["emq:{q}:job:<id>"],
     args: ["walk","repair"],
     argsEach: ["id"],
     repeatable: true,
-    source: `-- audit: judges jobs by what their rows and the four sets say of them; asked to, repairs what has one right answer.
--- MOVE: with repair: into the one set that is right, for a job that stands in none or in several; none for a ghost
--- KEYS: emq:{q}:pending emq:{q}:active emq:{q}:schedule emq:{q}:dead emq:{q}:metrics:ghosts emq:{q}:start-by
--- KEYS EACH: emq:{q}:job:<id>
--- ARGV: walk (the set in which the ids were found: pending | active | schedule | dead; rows = they are all the rows), repair (1 = do it)
--- ARGV EACH: id
--- REPLIES: for each finding id, kind (ghost | orphan | doubled | state | score), the sets that hold it with spaces, 1 when it was repaired
--- REPEATABLE: yes, what was repaired is sound
+    source: `-- audit: compares the rows of jobs with the four sets; on request, repairs every case that has one correct fix.
+-- MOVE: with repair: a job in no set or in several moves to the one correct set; a ghost is deleted
+-- KEYS:
+--   pending   emq:{q}:pending
+--   active    emq:{q}:active
+--   schedule  emq:{q}:schedule
+--   dead      emq:{q}:dead
+--   ghosts    emq:{q}:metrics:ghosts
+--   startBy   emq:{q}:start-by
+-- KEYS EACH:
+--   row       emq:{q}:job:<id>
+-- ARGV:
+--   walk    where the ids were found: pending | active | schedule | dead; rows = among all rows
+--   repair  1 = repair
+-- ARGV EACH:
+--   id
+-- REPLIES:
+--   for each finding id, kind (ghost | orphan | doubled | state | score), the sets with the id, 1 if it was repaired
+-- REPEATABLE: yes, a repaired job has no finding
 -- COST: 4 commands (ZMSCORE) and 2 for each id in a set (HEXISTS, HGET); at most 7 more for each id that is repaired
-local SETS, STATES = {'pending', 'active', 'schedule', 'dead'}, {'pending', 'active', 'scheduled', 'dead'}
-local PENDING, ACTIVE, SCHEDULE, DEAD = 1, 2, 3, 4
-local ghosts, start_by, FIXED = KEYS[5], KEYS[6], 6
-local walk, repair, BEFORE = ARGV[1], ARGV[2] == '1', 2
-local count = #ARGV - BEFORE
-
-local now
-local function clock()
-  if not now then
-    local t = redis.call('TIME')
-    now = t[1] * 1000 + math.floor(t[2] / 1000)
-  end
-  return now
+-- prologue
+local keys = {
+  pending = KEYS[1], active = KEYS[2], schedule = KEYS[3], dead = KEYS[4], ghosts = KEYS[5], startBy = KEYS[6],
+}
+local args = {walk = ARGV[1], repair = ARGV[2]}
+local items = {}
+for nth = 1, #ARGV - 2 do
+  items[nth] = {row = KEYS[6 + nth], id = ARGV[2 + nth]}
 end
-
-local scores = {}
-for set in ipairs(SETS) do
-  scores[set] = {}
-  for first = 1, count, 1000 do
-    local found = redis.call('ZMSCORE', KEYS[set], unpack(ARGV, BEFORE + first, BEFORE + math.min(first + 999, count)))
-    for i = 1, #found do scores[set][first + i - 1] = found[i] end
-  end
-end
-
--- Where a job that stands in no set belongs. One that says active has lost its deadline: it gets one that is over, so
--- that the next sweep ends it as it ends every lapsed lease, by the budget, and until then its holder may still settle.
--- One that says scheduled has lost its time: it is handed out now, because the other choice is never.
-local HOMES = {pending = PENDING, active = ACTIVE, scheduled = PENDING, dead = DEAD}
--- Which of several sets keeps a job whose word names none of them: a lease is never taken from a holder, a time is
--- waited for, and only a job that is nowhere else stays dead, because there it would wait for a person.
-local KEEPERS = {ACTIVE, SCHEDULE, PENDING, DEAD}
-
-local function includes(sets, wanted)
-  for _, set in ipairs(sets) do
-    if set == wanted then return true end
-  end
-end
-
--- The set of several that keeps a job: the one its word names, else the safest.
-local function keeper(sets, state)
-  for set, word in ipairs(STATES) do
-    if word == state and includes(sets, set) then return set end
-  end
-  for _, set in ipairs(KEEPERS) do
-    if includes(sets, set) then return set end
-  end
-end
-
-local function needs_zero(set, score)
-  return (set == PENDING or set == DEAD) and tonumber(score) ~= 0
-end
-
--- Leaves the job in one set only, with the score and the word that belong there.
-local function put(id, key, home, sets, i)
-  for _, set in ipairs(sets) do
-    if set ~= home then redis.call('ZREM', KEYS[set], id) end
-  end
-  local score = scores[home][i]
-  if not score and home == ACTIVE then
-    redis.call('ZADD', KEYS[home], clock(), id)
-  elseif not score or needs_zero(home, score) then
-    redis.call('ZADD', KEYS[home], 0, id)
-  end
-  redis.call('HSET', key, 'state', STATES[home])
-end
-
+-- end: prologue
 -- block: read
--- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.
+-- Reads a row. A key of another type is not a row: nil. Any other error is raised.
 local function read(command, key, ...)
   local reply = redis.pcall(command, key, ...)
   if type(reply) ~= 'table' or not reply.err then return reply end
   if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end
 end
 -- end: read
-local reply = {}
-local function judge(i)
-  local id, key = ARGV[BEFORE + i], KEYS[FIXED + i]
-  local sets, names = {}, {}
-  for set, name in ipairs(SETS) do
-    if scores[set][i] then
-      sets[#sets + 1] = set
-      names[#names + 1] = name
-    end
+-- block: append
+-- Appends values to a list, for example a score and an id, as ZADD takes them.
+local function append(list, ...)
+  for _, value in ipairs({...}) do list[#list + 1] = value end
+end
+-- end: append
+-- block: clock
+-- The clock of the server in ms. It is read once: one run of a script has one instant.
+local instant
+local function clock()
+  if not instant then
+    local t = redis.call('TIME')
+    instant = t[1] * 1000 + math.floor(t[2] / 1000)
   end
-  -- A job is judged once: where the first set that holds it is walked, and among the rows when none does.
-  if (names[1] or 'rows') ~= walk then return end
-  local function report(kind, repaired)
-    local n = #reply
-    reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = id, kind, table.concat(names, ' '), repaired and 1 or 0
+  return instant
+end
+-- end: clock
+-- block: count
+-- Adds to a counter. No move depends on a counter: one that cannot be written is skipped.
+local function count(counter, number)
+  if counter and number > 0 then redis.pcall('HINCRBY', counter, 'count', number) end
+end
+-- end: count
+-- block: isJob
+-- A job exists if it has a row with a payload.
+local function isJob(row)
+  return read('HEXISTS', row, 'payload') == 1
+end
+-- end: isJob
+
+local repair = args.repair == '1'
+local SETS = {'pending', 'active', 'schedule', 'dead'}
+local STATES = {pending = 'pending', active = 'active', schedule = 'scheduled', dead = 'dead'}
+
+-- Where a job in no set belongs, by its state. An active one has lost its deadline: it gets one that has passed, so that
+-- the next sweep ends it like every lapsed lease, and its holder may settle it until then. A scheduled one has lost its
+-- time: it runs now, because the other choice is never.
+local HOMES = {pending = 'pending', active = 'active', scheduled = 'pending', dead = 'dead'}
+-- Which of several sets keeps a job whose state names none of them, the first that contains it: a holder keeps its
+-- lease, a time is waited for, and a job in any other set is not dead.
+local KEEPERS = {'active', 'schedule', 'pending', 'dead'}
+
+local scores = {}
+for _, set in ipairs(SETS) do
+  scores[set] = {}
+  for first = 1, #items, 1000 do
+    local ids = {}
+    for nth = first, math.min(first + 999, #items) do append(ids, items[nth].id) end
+    append(scores[set], unpack(redis.call('ZMSCORE', keys[set], unpack(ids))))
+  end
+end
+
+-- Which of several sets keeps a job: the one that its state names, else the safest.
+local function keeperOf(state, score)
+  for set, name in pairs(STATES) do
+    if name == state and score[set] then return set end
+  end
+  for _, set in ipairs(KEEPERS) do
+    if score[set] then return set end
+  end
+end
+
+local function needsZero(set, score)
+  return (set == 'pending' or set == 'dead') and tonumber(score) ~= 0
+end
+
+-- Leaves the job in one set only, with the score and the state that belong there.
+local function put(item, home, score)
+  for _, set in ipairs(SETS) do
+    if set ~= home and score[set] then redis.call('ZREM', keys[set], item.id) end
+  end
+  if home == 'active' then
+    if not score.active then redis.call('ZADD', keys.active, clock(), item.id) end
+  elseif not score[home] or needsZero(home, score[home]) then
+    redis.call('ZADD', keys[home], 0, item.id)
+  end
+  redis.call('HSET', item.row, 'state', STATES[home])
+end
+
+local reply = {}
+local function judge(nth, item)
+  local sets, score = {}, {}
+  for _, set in ipairs(SETS) do
+    score[set] = scores[set][nth]
+    if score[set] then append(sets, set) end
+  end
+  -- A job is judged once: where the first set that contains it is walked, and among the rows if no set does.
+  if (sets[1] or 'rows') ~= args.walk then return end
+  local function report(kind, isRepaired)
+    append(reply, item.id, kind, table.concat(sets, ' '), isRepaired and 1 or 0)
   end
 
-  if read('HEXISTS', key, 'payload') ~= 1 then
-    -- It went since the walk met it.
-    if #sets == 0 and redis.call('EXISTS', key) == 0 then return end
+  if not isJob(item.row) then
+    -- The row was deleted after the walk found it.
+    if #sets == 0 and redis.call('EXISTS', item.row) == 0 then return end
     if repair then
-      for _, set in ipairs(sets) do redis.call('ZREM', KEYS[set], id) end
-      redis.call('ZREM', start_by, id)
-      redis.call('DEL', key)
-      redis.pcall('HINCRBY', ghosts, 'count', 1)
+      for _, set in ipairs(sets) do redis.call('ZREM', keys[set], item.id) end
+      redis.call('ZREM', keys.startBy, item.id)
+      redis.call('DEL', item.row)
+      count(keys.ghosts, 1)
     end
     return report('ghost', repair)
   end
 
-  local state = redis.call('HGET', key, 'state')
+  local state = redis.call('HGET', item.row, 'state')
   if #sets == 0 then
     local home = HOMES[state]
-    if repair and home then put(id, key, home, sets, i) end
+    if repair and home then put(item, home, score) end
     return report('orphan', repair and home)
   end
   if #sets > 1 then
-    if repair then put(id, key, keeper(sets, state), sets, i) end
+    if repair then put(item, keeperOf(state, score), score) end
     return report('doubled', repair)
   end
   local home = sets[1]
-  local misnamed, misplaced = state ~= STATES[home], needs_zero(home, scores[home][i])
-  if repair and (misnamed or misplaced) then put(id, key, home, sets, i) end
-  if misnamed then report('state', repair) end
-  if misplaced then report('score', repair) end
+  local isMisnamed, isMisplaced = state ~= STATES[home], needsZero(home, score[home])
+  if repair and (isMisnamed or isMisplaced) then put(item, home, score) end
+  if isMisnamed then report('state', repair) end
+  if isMisplaced then report('score', repair) end
 end
 
-for i = 1, count do judge(i) end
+for nth, item in ipairs(items) do judge(nth, item) end
 return reply
 `,
   },
@@ -162,49 +192,50 @@ return {id, redis.call('HGET', jk, 'payload'), att}
   },
   claim_many: {
     name: "claim_many",
-    sha1: "3b2a042738b1364f183661313202918fd4838c4f",
+    sha1: "c8669d8d81e9d5516ebc55978d56a7d0e020d528",
     keys: ["emq:{q}:active","emq:{q}:pending","emq:{q}:schedule","emq:{q}:dead","emq:{q}:metrics:failed","emq:{q}:metrics:ghosts","emq:{q}:meta","emq:{q}:start-by"],
     optionalKeys: ["emq:{q}:claim:<claimId>"],
     args: ["jobPrefix","leaseMs","limit","jitter"],
     repeatable: false,
-    source: `-- claim_many: hands out the oldest pending jobs, each under a lease and with its fencing token, after a sweep of what is due and what has lapsed.
--- MOVE: pending -> active; scheduled -> pending; active -> pending | scheduled | dead; pending -> dead for a job that was to start by now
--- KEYS: emq:{q}:active emq:{q}:pending emq:{q}:schedule emq:{q}:dead emq:{q}:metrics:failed emq:{q}:metrics:ghosts emq:{q}:meta emq:{q}:start-by
--- OPTIONAL KEYS: emq:{q}:claim:<claimId>
--- ARGV: jobPrefix, leaseMs (empty = the queue's, else 30000), limit (jobs), jitter (0 <= jitter < 1)
--- REPLIES: {ok | paused | full, ms until the next job is due or lapses or -1, then for each job id, payload, token, ms of lease left}
--- REPEATABLE: with a claim key: the jobs of the claim that are still live, with the same tokens; without one a repeat takes further jobs
--- COST: empty 5 commands (HMGET, TIME, ZRANGE, ZRANGE, ZRANGE), EXISTS for the last with a claim key while anything is active; then 2 a job (HMGET, HSET) and 2 a batch (ZREM, ZADD); 1 more on a queue with a cap while anything is active (ZCARD); with a claim key 1 more to remember it, and 1 (EXISTS) to look for it while anything is active
-local active, pending, schedule, dead, failed, ghosts, meta, start_by, claim = unpack(KEYS)
-local prefix, limit, jitter = ARGV[1], math.max(0, math.floor(tonumber(ARGV[3]))), tonumber(ARGV[4]) or 0.5
-local MAX_BYTES, SWEEP, ROUNDS = 8 * 1024 * 1024, 100, 10
--- block: chunked
--- Lua hands a call a few thousand values at the most.
-local function chunked(command, key, values)
-  for first = 1, #values, 1000 do
-    redis.call(command, key, unpack(values, first, math.min(first + 999, #values)))
-  end
-end
--- end: chunked
--- block: whole
--- A number of a setting or a row: whole and not negative, or nothing.
-local function whole(text)
-  local number = tonumber(text)
-  if number and number >= 0 and number < 2 ^ 53 and number == math.floor(number) then return number end
-end
--- end: whole
-local settings = redis.call('HMGET', meta, 'maxAttempts', 'backoffBaseMs', 'backoffMaxMs', 'paused', 'leaseMs', 'maxActive')
-local policy = settings
-local lease = tonumber(ARGV[2]) or whole(settings[5]) or 30000
-if lease == 0 and ARGV[2] == '' then lease = 30000 end
--- block: backoff
-local function ceiling(attempt)
-  local base, most = whole(policy[2]) or 1000, whole(policy[3]) or 600000
-  return math.min(most, base * 2 ^ math.max(0, math.min(attempt - 1, 40)))
-end
--- end: backoff
+    source: `-- claim_many: sweeps the queue, then leases the oldest pending jobs, each with its fencing token.
+-- MOVE:
+--   pending -> active; scheduled -> pending; active -> pending | scheduled | dead
+--   pending -> dead for a job past its startBy
+-- KEYS:
+--   active    emq:{q}:active
+--   pending   emq:{q}:pending
+--   schedule  emq:{q}:schedule
+--   dead      emq:{q}:dead
+--   failed    emq:{q}:metrics:failed
+--   ghosts    emq:{q}:metrics:ghosts
+--   meta      emq:{q}:meta
+--   startBy   emq:{q}:start-by
+-- OPTIONAL KEYS:
+--   claim     emq:{q}:claim:<claimId>
+-- ARGV:
+--   jobPrefix
+--   leaseMs    ms; empty = the queue's, else 30000
+--   limit      jobs
+--   jitter     0 <= jitter < 1
+-- REPLIES:
+--   {ok | paused | full, ms until the next job is due or lapses or -1, then for each job id, payload, token, leaseMs left}
+-- REPEATABLE:
+--   with a claim key: a repeat returns the jobs of the claim that are still leased, with the same tokens
+--   no without a claim key: a repeat takes other jobs
+-- COST:
+--   5 commands if nothing is pending (HMGET, TIME, ZRANGE, ZRANGE, ZRANGE)
+--   2 a job (HMGET, HSET) and 2 a batch (ZREM, ZADD); 1 more on a queue with a cap while a job is active (ZCARD)
+--   with a claim key: 1 to remember the jobs (SET), and 1 to look for them while a job is active (EXISTS); if neither
+--   they nor a pending job exist, it takes the place of the last ZRANGE
+-- prologue
+local keys = {
+  active = KEYS[1], pending = KEYS[2], schedule = KEYS[3], dead = KEYS[4], failed = KEYS[5], ghosts = KEYS[6],
+  meta = KEYS[7], startBy = KEYS[8], claim = KEYS[9],
+}
+local args = {jobPrefix = ARGV[1], leaseMs = ARGV[2], limit = ARGV[3], jitter = ARGV[4]}
+-- end: prologue
 -- block: read
--- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.
+-- Reads a row. A key of another type is not a row: nil. Any other error is raised.
 local function read(command, key, ...)
   local reply = redis.pcall(command, key, ...)
   if type(reply) ~= 'table' or not reply.err then return reply end
@@ -212,571 +243,790 @@ local function read(command, key, ...)
 end
 -- end: read
 -- block: write
--- A Redis that is full refuses what takes memory, but not behind a write that takes none: jobs must still come out of it.
-local function write(command, ...)
-  local reply = redis.pcall(command, ...)
+-- Writes to a sorted set (ZADD) or a row (HSET), also when Redis is out of memory: jobs must still get out of a full
+-- Redis. It rejects a write that takes memory, unless the script has already made a write that takes none.
+local function write(command, key, ...)
+  local reply = redis.pcall(command, key, ...)
   if type(reply) ~= 'table' or not reply.err then return reply end
-  if string.find(reply.err, 'OOM', 1, true) then redis.call('ZREM', KEYS[1], '') end
-  return redis.call(command, ...)
+  if string.find(reply.err, 'OOM', 1, true) then redis.call(command == 'ZADD' and 'ZREM' or 'HDEL', key, '') end
+  return redis.call(command, key, ...)
 end
 -- end: write
+-- block: chunked
+-- Runs a command with many values, a thousand at a time, because Lua passes only a few thousand values to one call.
+-- Without a key, the values are the keys.
+local function chunked(command, key, values)
+  for first = 1, #values, 1000 do
+    local last = math.min(first + 999, #values)
+    if key then redis.call(command, key, unpack(values, first, last))
+    else redis.call(command, unpack(values, first, last)) end
+  end
+end
+-- end: chunked
+-- block: append
+-- Appends values to a list, for example a score and an id, as ZADD takes them.
+local function append(list, ...)
+  for _, value in ipairs({...}) do list[#list + 1] = value end
+end
+-- end: append
+-- block: clock
+-- The clock of the server in ms. It is read once: one run of a script has one instant.
+local instant
+local function clock()
+  if not instant then
+    local t = redis.call('TIME')
+    instant = t[1] * 1000 + math.floor(t[2] / 1000)
+  end
+  return instant
+end
+-- end: clock
+-- block: whole
+-- The number in a setting or a row: whole and not negative; nil for anything else.
+local function whole(text)
+  local number = tonumber(text)
+  if number and number >= 0 and number < 2 ^ 53 and number == math.floor(number) then return number end
+end
+-- end: whole
+-- block: count
+-- Adds to a counter. No move depends on a counter: one that cannot be written is skipped.
+local function count(counter, number)
+  if counter and number > 0 then redis.pcall('HINCRBY', counter, 'count', number) end
+end
+-- end: count
+-- block: isJob
+-- A job exists if it has a row with a payload.
+local function isJob(row)
+  return read('HEXISTS', row, 'payload') == 1
+end
+-- end: isJob
+-- block: setOf
+-- The set that the state of a row names. The set is \`schedule\`, the state is \`scheduled\`.
+local function setOf(state, keys)
+  return ({pending = keys.pending, active = keys.active, scheduled = keys.schedule, dead = keys.dead})[state or '']
+end
+-- end: setOf
+-- block: livesElsewhere
+-- Whether an id in \`set\` is a duplicate entry of a job that is in \`home\`, the set that its row names. The id of a ghost
+-- may have been enqueued again: the job stays where its row says.
+local function livesElsewhere(id, set, home)
+  return home and home ~= set and redis.call('ZSCORE', home, id)
+end
+-- end: livesElsewhere
+-- block: removeGhost
+-- Deletes the half row of a ghost, and its id from a set. Returns whether there was a half row.
+local function removeGhost(row, id, set)
+  local existed = redis.call('DEL', row) == 1
+  if existed and set then redis.call('ZREM', set, id) end
+  return existed
+end
+-- end: removeGhost
+-- block: policyOf
+-- The retry policy of a queue from its settings, with the defaults of those that are absent or malformed.
+local function policyOf(maxAttempts, backoffBaseMs, backoffMaxMs)
+  return {
+    maxAttempts = whole(maxAttempts) or 5,
+    backoffBaseMs = whole(backoffBaseMs) or 1000,
+    backoffMaxMs = whole(backoffMaxMs) or 600000,
+  }
+end
+-- end: policyOf
+-- block: budget
+-- The budget of a job: attempts used, how many it may use (0 = no limit), and whether all of them are used. The limit
+-- is the value of the call, else the job's, else the queue's.
+local function budget(attempts, base, ofCall, ofJob, policy)
+  local used = (tonumber(attempts) or 0) - (tonumber(base) or 0)
+  local limit = tonumber(ofCall) or whole(ofJob) or policy.maxAttempts
+  return used, limit, limit > 0 and used >= limit
+end
+-- end: budget
+-- block: backoff
+-- The longest delay in ms before the next attempt: it doubles with each attempt, up to a maximum.
+local function backoff(used, policy)
+  return math.min(policy.backoffMaxMs, policy.backoffBaseMs * 2 ^ math.max(0, math.min(used - 1, 40)))
+end
+-- end: backoff
+-- block: failure
+-- The fields that record a failure: the last error, and a ring of the last five with attempt, instant and error.
+local function failure(attempt, now, error, failures)
+  local nth = (tonumber(failures) or 0) + 1
+  local entry = attempt .. ' ' .. string.format('%.0f', now) .. ' ' .. error
+  return 'last_error', error, 'failures', nth, 'error:' .. nth % 5, entry
+end
+-- end: failure
+-- block: isExpired
+-- Whether a job should have started by now. A job that was claimed once has started, whatever became of the attempt.
+local function isExpired(attempts, startBy, now)
+  return attempts == '0' and (tonumber(startBy) or math.huge) <= now
+end
+-- end: isExpired
+-- block: expire
+-- Moves expired jobs to dead. The caller removes their ids from the set they were in and from start-by.
+local function expire(ids, keys, jobPrefix)
+  local entries = {}
+  for _, id in ipairs(ids) do
+    write('HSET', jobPrefix .. id, 'state', 'dead', 'last_error', 'expired')
+    append(entries, 0, id)
+  end
+  chunked('ZADD', keys.dead, entries)
+  count(keys.failed, #ids)
+end
+-- end: expire
+-- block: firstScore
+-- The lowest score of a set; nil if the set is empty.
+local function firstScore(set)
+  return tonumber(redis.call('ZRANGE', set, 0, 0, 'WITHSCORES')[2])
+end
+-- end: firstScore
+-- block: due
+-- The ids of a set whose score is not later than now, at most \`limit\` of them; and 1 if there are more, else 0.
+local function due(set, now, limit)
+  local ids = redis.call('ZRANGE', set, '-inf', now, 'BYSCORE', 'LIMIT', 0, limit + 1)
+  if #ids <= limit then return ids, 0 end
+  ids[#ids] = nil
+  return ids, 1
+end
+-- end: due
 -- block: promote
--- Moves the due ids to pending; answers how many, and how many were ghosts.
-local function promote(due)
+-- Moves due ids from schedule to pending. Returns the number of moved jobs and of ghosts.
+local function promote(ids, keys, jobPrefix)
   local moved, dropped = {}, 0
-  for _, id in ipairs(due) do
-    local key = prefix .. id
-    if read('HEXISTS', key, 'payload') ~= 1 then
-      redis.call('DEL', key)
-      dropped = dropped + 1
-    else
-      -- An id that stood here as a ghost may have become a job elsewhere since: where its row says, it stays.
-      -- Who passes no key of that set has the word of the row alone.
-      local state = redis.call('HGET', key, 'state')
-      local lives = state == 'active' or state == 'dead'
-      local home = ({active = active, dead = dead})[state]
-      if not (lives and (not home or redis.call('ZSCORE', home, id))) then
-        write('HSET', key, 'state', 'pending')
-        moved[#moved + 1] = 0
-        moved[#moved + 1] = id
+  for _, id in ipairs(ids) do
+    local row = jobPrefix .. id
+    if isJob(row) then
+      local state = redis.call('HGET', row, 'state')
+      local stays = state == 'active' or state == 'dead'
+      -- If the caller passed no key of that set, the row alone decides.
+      local home = stays and setOf(state, keys)
+      if home then stays = livesElsewhere(id, keys.schedule, home) end
+      if not stays then
+        write('HSET', row, 'state', 'pending')
+        append(moved, 0, id)
       end
+    else
+      removeGhost(row)
+      dropped = dropped + 1
     end
   end
-  chunked('ZADD', pending, moved)
-  chunked('ZREM', schedule, due)
-  if dropped > 0 and ghosts then redis.pcall('HINCRBY', ghosts, 'count', dropped) end
+  chunked('ZADD', keys.pending, moved)
+  chunked('ZREM', keys.schedule, ids)
+  count(keys.ghosts, dropped)
   return #moved / 2, dropped
 end
 -- end: promote
 -- block: reap
--- Ends the lapsed leases; answers how many jobs died of it, and how many ids were ghosts.
-local function reap(lapsed, now, jitter)
+-- Ends lapsed leases: the first lapse returns a job to pending, later ones delay it by the backoff, and a job without
+-- budget moves to dead. Returns the number of dead jobs and of ghosts.
+local function reap(ids, keys, jobPrefix, policy, now, jitter)
   local back, later, died, dropped = {}, {}, {}, 0
-  for i, id in ipairs(lapsed) do
-    local key = prefix .. id
-    local row = read('HEXISTS', key, 'payload') == 1
-      and redis.call('HMGET', key, 'attempts', 'base', 'max_attempts', 'lapses', 'failures', 'last_error', 'state')
-    local home = row and ({pending = pending, scheduled = schedule, dead = dead})[row[7]]
-    if not row then
-      redis.call('DEL', key)
-      dropped = dropped + 1
-    elseif not (home and redis.call('ZSCORE', home, id)) then
-      -- An id that stood here as a ghost may have become a job elsewhere since: where its row says, it stays.
-      local token = row[1] or '0'
-      local used = (tonumber(token) or 0) - (tonumber(row[2]) or 0)
-      local limit = whole(row[3]) or whole(policy[1]) or 5
-      local lapses = (tonumber(row[4]) or 0) + 1
-      if limit > 0 and used >= limit then
-        local reason = 'lease expired on attempt ' .. used .. ' of ' .. limit
-        local nth = (tonumber(row[5]) or 0) + 1
-        write('HSET', key, 'state', 'dead', 'lapsed', token, 'lapses', lapses, 'last_error', reason)
-        if row[6] then
-          redis.call('HSET', key, 'failures', nth, 'error:' .. nth % 5, token .. ' ' .. string.format('%.0f', now) .. ' ' .. reason)
+  for i, id in ipairs(ids) do
+    local row = jobPrefix .. id
+    if isJob(row) then
+      local token, base, maxAttempts, lapses, failures, lastError, state = unpack(redis.call('HMGET', row,
+        'attempts', 'base', 'max_attempts', 'lapses', 'failures', 'last_error', 'state'))
+      if not livesElsewhere(id, keys.active, setOf(state, keys)) then
+        token, lapses = token or '0', (tonumber(lapses) or 0) + 1
+        local used, limit, isSpent = budget(token, base, nil, maxAttempts, policy)
+        local function mark(newState, ...)
+          write('HSET', row, 'state', newState, 'lapsed', token, 'lapses', lapses, ...)
         end
-        died[#died + 1] = 0
-        died[#died + 1] = id
-      elseif lapses == 1 then
-        write('HSET', key, 'state', 'pending', 'lapsed', token, 'lapses', lapses)
-        back[#back + 1] = 0
-        back[#back + 1] = id
-      else
-        -- From the second lapse on the job waits, so that a poison job cannot starve the healthy ones behind it.
-        local spread = (jitter + i * 0.618034) % 1
-        write('HSET', key, 'state', 'scheduled', 'lapsed', token, 'lapses', lapses)
-        later[#later + 1] = now + math.ceil(ceiling(used) * (1 + spread) / 2)
-        later[#later + 1] = id
+        if isSpent then
+          local reason = 'lease expired on attempt ' .. used .. ' of ' .. limit
+          if lastError then mark('dead', failure(token, now, reason, failures))
+          else mark('dead', 'last_error', reason) end
+          append(died, 0, id)
+        elseif lapses == 1 then
+          mark('pending')
+          append(back, 0, id)
+        else
+          -- A poison job must not starve the healthy jobs behind it.
+          local spread = (jitter + i * 0.618034) % 1
+          mark('scheduled')
+          append(later, now + math.ceil(backoff(used, policy) * (1 + spread) / 2), id)
+        end
       end
+    else
+      removeGhost(row)
+      dropped = dropped + 1
     end
   end
-  chunked('ZADD', pending, back)
-  chunked('ZADD', schedule, later)
-  chunked('ZADD', dead, died)
-  chunked('ZREM', active, lapsed)
-  if #died > 0 then redis.pcall('HINCRBY', failed, 'count', #died / 2) end
-  if dropped > 0 then redis.pcall('HINCRBY', ghosts, 'count', dropped) end
+  chunked('ZADD', keys.pending, back)
+  chunked('ZADD', keys.schedule, later)
+  chunked('ZADD', keys.dead, died)
+  chunked('ZREM', keys.active, ids)
+  count(keys.failed, #died / 2)
+  count(keys.ghosts, dropped)
   return #died / 2, dropped
 end
 -- end: reap
-
-local t = redis.call('TIME')
-local now = t[1] * 1000 + math.floor(t[2] / 1000)
-local next_due = redis.call('ZRANGE', schedule, 0, 0, 'WITHSCORES')
-local next_lapse = redis.call('ZRANGE', active, 0, 0, 'WITHSCORES')
-
 -- block: sweep
--- Moves what is due and ends what has lapsed, a bounded number of each; answers the counts.
-local function sweep()
+-- Promotes due jobs and reaps lapsed ones, at most \`limit\` of each. Returns the counts, and when the next job is due
+-- and the next lease lapses, which the caller passes as they were before.
+local function sweep(keys, jobPrefix, policy, now, jitter, limit, nextDue, nextLapse)
   local swept = {promoted = 0, reaped = 0, died = 0, dropped = 0}
-  if next_due[1] and tonumber(next_due[2]) <= now then
-    local due = redis.call('ZRANGE', schedule, '-inf', now, 'BYSCORE', 'LIMIT', 0, SWEEP)
-    swept.promoted, swept.dropped = promote(due)
-    next_due = redis.call('ZRANGE', schedule, 0, 0, 'WITHSCORES')
+  if nextDue and nextDue <= now then
+    local ids = due(keys.schedule, now, limit)
+    swept.promoted, swept.dropped = promote(ids, keys, jobPrefix)
+    nextDue = firstScore(keys.schedule)
   end
-  if next_lapse[1] and tonumber(next_lapse[2]) <= now then
-    local lapsed = redis.call('ZRANGE', active, '-inf', now, 'BYSCORE', 'LIMIT', 0, SWEEP)
-    local died, dropped = reap(lapsed, now, jitter)
-    swept.reaped, swept.died, swept.dropped = #lapsed, died, swept.dropped + dropped
-    next_lapse = redis.call('ZRANGE', active, 0, 0, 'WITHSCORES')
-    -- A job that lapsed again waits in the schedule now.
-    next_due = redis.call('ZRANGE', schedule, 0, 0, 'WITHSCORES')
+  if nextLapse and nextLapse <= now then
+    local ids = due(keys.active, now, limit)
+    local died, dropped = reap(ids, keys, jobPrefix, policy, now, jitter)
+    swept.reaped, swept.died, swept.dropped = #ids, died, swept.dropped + dropped
+    nextLapse = firstScore(keys.active)
+    -- A job that lapsed again is in schedule now.
+    nextDue = firstScore(keys.schedule)
   end
-  return swept
+  return swept, nextDue, nextLapse
 end
 -- end: sweep
-sweep()
 
-local paused = settings[4]
-local function peek()
-  return limit > 0 and redis.call('ZRANGE', pending, 0, limit - 1) or {}
+local MAX_BYTES, SWEEP_LIMIT, ROUNDS = 8 * 1024 * 1024, 100, 10
+local limit = math.max(0, math.floor(tonumber(args.limit)))
+local maxAttempts, backoffBaseMs, backoffMaxMs, paused, leaseOfQueue, maxActive = unpack(redis.call('HMGET', keys.meta,
+  'maxAttempts', 'backoffBaseMs', 'backoffMaxMs', 'paused', 'leaseMs', 'maxActive'))
+leaseOfQueue = whole(leaseOfQueue) or 0
+local lease = tonumber(args.leaseMs) or (leaseOfQueue > 0 and leaseOfQueue or 30000)
+local policy, jitter, now = policyOf(maxAttempts, backoffBaseMs, backoffMaxMs), tonumber(args.jitter) or 0.5, clock()
+local _, nextDue, nextLapse = sweep(keys, args.jobPrefix, policy, now, jitter, SWEEP_LIMIT,
+  firstScore(keys.schedule), firstScore(keys.active))
+
+local function waitMs()
+  if not nextDue and not nextLapse then return -1 end
+  return math.max(0, math.min(nextDue or math.huge, nextLapse or math.huge) - now)
 end
 
--- The answer of this very claim may have been lost: what it gave is still its own. Most claims that come back empty
--- find nothing remembered and nothing pending, which is one question; where one of the two is there, pending tells which.
-local peeked
-if claim and next_lapse[1] then
-  local there = paused and 2 or redis.call('EXISTS', claim, pending)
-  if there < 2 then peeked = there == 0 and {} or peek() end
-  if there == 2 or there == 1 and #peeked == 0 then
-    local words = {}
-    for word in string.gmatch(read('GET', claim) or '', '%S+') do words[#words + 1] = word end
-    local reply = {'ok', -1}
-    for i = 1, #words, 2 do
-      local row = read('HMGET', prefix .. words[i], 'payload', 'attempts', 'state') or {}
-      local deadline = tonumber(redis.call('ZSCORE', active, words[i]) or 0)
-      if row[1] and row[2] == words[i + 1] and row[3] == 'active' and deadline > now then
-        local n = #reply
-        reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = words[i], row[1], words[i + 1], deadline - now
-      end
+local function peek()
+  return limit > 0 and redis.call('ZRANGE', keys.pending, 0, limit - 1) or {}
+end
+
+-- The jobs that an earlier run of this claim leased, if its reply was lost.
+local function leasedBefore()
+  local reply, words = {'ok', -1}, {}
+  for word in string.gmatch(read('GET', keys.claim) or '', '%S+') do append(words, word) end
+  for i = 1, #words, 2 do
+    local id, token = words[i], words[i + 1]
+    local payload, attempts, state = unpack(read('HMGET', args.jobPrefix .. id, 'payload', 'attempts', 'state') or {})
+    local deadline = tonumber(redis.call('ZSCORE', keys.active, id) or 0)
+    if payload and attempts == token and state == 'active' and deadline > now then
+      append(reply, id, payload, token, deadline - now)
     end
-    if #reply > 2 then return reply end
+  end
+  return #reply > 2 and reply or nil
+end
+
+-- One EXISTS answers for the claim key and for pending: in most claims that come back empty, both are absent.
+local peeked
+if keys.claim and nextLapse then
+  local existing = paused and 2 or redis.call('EXISTS', keys.claim, keys.pending)
+  if existing < 2 then peeked = existing == 0 and {} or peek() end
+  if existing == 2 or existing == 1 and #peeked == 0 then
+    local reply = leasedBefore()
+    if reply then return reply end
   end
 end
 
-local function wait()
-  local due, lapse = tonumber(next_due[2]), tonumber(next_lapse[2])
-  if not due and not lapse then return -1 end
-  return math.max(0, math.min(due or math.huge, lapse or math.huge) - now)
-end
-if paused then return {'paused', wait()} end
-local cap = whole(settings[6]) or 0
+if paused then return {'paused', waitMs()} end
+local cap = whole(maxActive) or 0
 if cap > 0 then
-  -- Where nothing is pending, how many are active makes no difference.
+  -- If nothing is pending, the number of active jobs makes no difference.
   peeked = peeked or peek()
-  limit = math.min(limit, cap - (#peeked > 0 and next_lapse[1] and redis.call('ZCARD', active) or 0))
-  if limit <= 0 then return {'full', wait()} end
+  limit = math.min(limit, cap - (#peeked > 0 and nextLapse and redis.call('ZCARD', keys.active) or 0))
+  if limit <= 0 then return {'full', waitMs()} end
 end
 
--- What is to be written is known in whole before anything is.
-local reply, given, leased, left, expiring, broken = {'ok', -1}, 0, {}, {}, {}, {}
-local started, remembered, bytes, full = {}, {}, 0, false
+-- All reads first, then all writes.
+local reply, given, leased, remembered = {'ok', -1}, 0, {}, {}
+local left, expired, unindexed, ghostRows = {}, {}, {}, {}
+local bytes, isFull = 0, false
 for round = 1, limit > 0 and ROUNDS or 0 do
-  -- The first look is for what is wanted; behind ids that are passed over, the others see further.
+  -- The first read is for as many as are wanted; after ids that are skipped, the next ones read further.
   local wanted = round == 1 and limit or math.max(limit - given, 100)
-  local ids = peeked or redis.call('ZRANGE', pending, #left, #left + wanted - 1)
+  local ids = peeked or redis.call('ZRANGE', keys.pending, #left, #left + wanted - 1)
   peeked = nil
   for _, id in ipairs(ids) do
     if given == limit then break end
-    local row = read('HMGET', prefix .. id, 'payload', 'attempts', 'start_by') or {}
-    if not row[1] then
-      broken[#broken + 1] = prefix .. id
-    elseif row[2] == '0' and (tonumber(row[3]) or math.huge) <= now then
-      expiring[#expiring + 1] = 0
-      expiring[#expiring + 1] = id
-      started[#started + 1] = id
-    elseif given > 0 and bytes + #row[1] > MAX_BYTES then
-      full = true
+    local row = args.jobPrefix .. id
+    local payload, attempts, startBy = unpack(read('HMGET', row, 'payload', 'attempts', 'start_by') or {})
+    if not payload then
+      append(ghostRows, row)
+    elseif isExpired(attempts, startBy, now) then
+      append(expired, id)
+      append(unindexed, id)
+    elseif given > 0 and bytes + #payload > MAX_BYTES then
+      isFull = true
       break
     else
-      local token = string.format('%.0f', (tonumber(row[2]) or 0) + 1)
-      local n = #reply
-      reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = id, row[1], token, lease
-      bytes = bytes + #row[1]
-      given = given + 1
-      leased[#leased + 1] = now + lease
-      leased[#leased + 1] = id
-      remembered[given] = id .. ' ' .. token
-      if row[3] then started[#started + 1] = id end
+      local token = string.format('%.0f', (tonumber(attempts) or 0) + 1)
+      given, bytes = given + 1, bytes + #payload
+      append(reply, id, payload, token, lease)
+      append(leased, now + lease, id)
+      append(remembered, id, token)
+      if startBy then append(unindexed, id) end
     end
-    left[#left + 1] = id
+    append(left, id)
   end
-  if full or given == limit or #ids < wanted then break end
-  -- There is more behind so many that are none: nobody should take this for an empty queue.
-  if round == ROUNDS then next_due = {'', now} end
+  if isFull or given == limit or #ids < wanted then break end
+  -- More ids follow those that were skipped: the caller must not take the queue for empty.
+  if round == ROUNDS then nextDue = now end
 end
-for i = 3, #reply, 4 do write('HSET', prefix .. reply[i], 'state', 'active', 'attempts', reply[i + 2]) end
-for i = 2, #expiring, 2 do write('HSET', prefix .. expiring[i], 'state', 'dead', 'last_error', 'expired') end
-chunked('ZADD', active, leased)
-chunked('ZADD', dead, expiring)
-chunked('ZREM', pending, left)
-chunked('ZREM', start_by, started)
-for first = 1, #broken, 1000 do redis.call('DEL', unpack(broken, first, math.min(first + 999, #broken))) end
-if #expiring > 0 then redis.pcall('HINCRBY', failed, 'count', #expiring / 2) end
-if #broken > 0 then redis.pcall('HINCRBY', ghosts, 'count', #broken) end
+
+for i = 1, #remembered, 2 do
+  write('HSET', args.jobPrefix .. remembered[i], 'state', 'active', 'attempts', remembered[i + 1])
+end
+expire(expired, keys, args.jobPrefix)
+chunked('ZADD', keys.active, leased)
+chunked('ZREM', keys.pending, left)
+chunked('ZREM', keys.startBy, unindexed)
+chunked('DEL', nil, ghostRows)
+count(keys.ghosts, #ghostRows)
 if given == 0 then
-  reply[2] = wait()
-elseif claim and lease >= 1 then
-  redis.call('SET', claim, table.concat(remembered, ' '), 'PX', math.floor(lease))
+  reply[2] = waitMs()
+elseif keys.claim and lease >= 1 then
+  redis.call('SET', keys.claim, table.concat(remembered, ' '), 'PX', math.floor(lease))
 end
 return reply
 `,
   },
   complete: {
     name: "complete",
-    sha1: "cbffef3328daecd549d8b2dd8289f6c183dea6f5",
+    sha1: "18b5343c1f18a30d753a179d20b72716345646fa",
     keys: ["emq:{q}:active","emq:{q}:job:<id>","emq:{q}:pending","emq:{q}:schedule","emq:{q}:dead","emq:{q}:metrics:completed","emq:{q}:metrics:ghosts","emq:{q}:start-by"],
     args: ["id","token"],
     repeatable: true,
-    source: `-- complete: retires a job that its holder has finished; nothing of it remains.
--- MOVE: active -> none; pending, scheduled or dead -> none for the last holder of a lease that lapsed
--- KEYS: emq:{q}:active emq:{q}:job:<id> emq:{q}:pending emq:{q}:schedule emq:{q}:dead emq:{q}:metrics:completed emq:{q}:metrics:ghosts emq:{q}:start-by
--- ARGV: id, token
--- REPLIES: 1 = retired; 0 = gone, there is no such job; EMQSTALE complete token mismatch, followed by (released) when the holder gave the job back
--- REPEATABLE: yes, a repeat answers 0
--- COST: 4 commands (HMGET, ZREM, DEL, HINCRBY), one more for a job with a startBy; 2 when gone (HMGET, DEL); 1 when refused
+    source: `-- complete: deletes a job that its holder has finished.
+-- MOVE: active -> none; pending | scheduled | dead -> none for the last holder after a lapse
+-- KEYS:
+--   active     emq:{q}:active
+--   row        emq:{q}:job:<id>
+--   pending    emq:{q}:pending
+--   schedule   emq:{q}:schedule
+--   dead       emq:{q}:dead
+--   completed  emq:{q}:metrics:completed
+--   ghosts     emq:{q}:metrics:ghosts
+--   startBy    emq:{q}:start-by
+-- ARGV:
+--   id
+--   token
+-- REPLIES:
+--   1 = completed
+--   0 = gone, there is no such job
+--   EMQSTALE complete token mismatch, followed by (released) if the holder gave the job back
+-- REPEATABLE: yes, a repeat returns 0
+-- COST: 4 commands (HMGET, ZREM, DEL, HINCRBY), 1 more for a job with a startBy; 2 if gone (HMGET, DEL); 1 if rejected
+-- prologue
+local keys = {
+  active = KEYS[1], row = KEYS[2], pending = KEYS[3], schedule = KEYS[4], dead = KEYS[5], completed = KEYS[6],
+  ghosts = KEYS[7], startBy = KEYS[8],
+}
+local args = {id = ARGV[1], token = ARGV[2]}
+-- end: prologue
 -- block: read
--- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.
+-- Reads a row. A key of another type is not a row: nil. Any other error is raised.
 local function read(command, key, ...)
   local reply = redis.pcall(command, key, ...)
   if type(reply) ~= 'table' or not reply.err then return reply end
   if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end
 end
 -- end: read
-local row = read('HMGET', KEYS[2], 'payload', 'attempts', 'state', 'lapsed', 'start_by') or {}
-local set = ({active = KEYS[1], pending = KEYS[3], scheduled = KEYS[4], dead = KEYS[5]})[row[3]]
-if not row[1] then
-  -- What is left of a ghost is taken away, and the id with it.
-  if redis.call('DEL', KEYS[2]) == 1 then
-    if set then redis.call('ZREM', set, ARGV[1]) end
-    redis.pcall('HINCRBY', KEYS[7], 'count', 1)
-  end
+-- block: count
+-- Adds to a counter. No move depends on a counter: one that cannot be written is skipped.
+local function count(counter, number)
+  if counter and number > 0 then redis.pcall('HINCRBY', counter, 'count', number) end
+end
+-- end: count
+-- block: setOf
+-- The set that the state of a row names. The set is \`schedule\`, the state is \`scheduled\`.
+local function setOf(state, keys)
+  return ({pending = keys.pending, active = keys.active, scheduled = keys.schedule, dead = keys.dead})[state or '']
+end
+-- end: setOf
+-- block: removeGhost
+-- Deletes the half row of a ghost, and its id from a set. Returns whether there was a half row.
+local function removeGhost(row, id, set)
+  local existed = redis.call('DEL', row) == 1
+  if existed and set then redis.call('ZREM', set, id) end
+  return existed
+end
+-- end: removeGhost
+-- block: staleness
+-- Why a token is stale: superseded, released or lapsed; nil for the token of the current lease.
+local function staleness(token, attempts, state, lapsed)
+  if token ~= attempts or token == '0' then return 'superseded' end
+  if state == 'active' then return nil end
+  return lapsed == token and 'lapsed' or 'released'
+end
+-- end: staleness
+-- block: stale
+-- The error reply to a stale token.
+local function stale(move, reason)
+  local suffix = reason == 'superseded' and '' or ' (' .. reason .. ')'
+  return redis.error_reply('EMQSTALE ' .. move .. ' token mismatch' .. suffix)
+end
+-- end: stale
+
+local payload, attempts, state, lapsed, startBy = unpack(
+  read('HMGET', keys.row, 'payload', 'attempts', 'state', 'lapsed', 'start_by') or {})
+local set = setOf(state, keys)
+if not payload then
+  if removeGhost(keys.row, args.id, set) then count(keys.ghosts, 1) end
   return 0
 end
-if ARGV[2] ~= row[2] or ARGV[2] == '0' then
-  return redis.error_reply('EMQSTALE complete token mismatch')
-end
--- With the mark, the reaper took the lease away and nobody has claimed since: the work is done, and nobody else has it.
-if row[3] ~= 'active' and row[4] ~= ARGV[2] then
-  return redis.error_reply('EMQSTALE complete token mismatch (released)')
-end
-if set then redis.call('ZREM', set, ARGV[1]) end
-redis.call('DEL', KEYS[2])
-if row[5] then redis.call('ZREM', KEYS[8], ARGV[1]) end
-redis.pcall('HINCRBY', KEYS[6], 'count', 1)
+local reason = staleness(args.token, attempts, state, lapsed)
+-- After a lapse the last holder may still complete the job: the work is done, and no other consumer has the job.
+if reason and reason ~= 'lapsed' then return stale('complete', reason) end
+
+if set then redis.call('ZREM', set, args.id) end
+redis.call('DEL', keys.row)
+if startBy then redis.call('ZREM', keys.startBy, args.id) end
+count(keys.completed, 1)
 return 1
-`,
-  },
-  drain: {
-    name: "drain",
-    sha1: "0fcae00192e2f65348d5dd1c02c071ca15f2480b",
-    keys: ["emq:{q}:<set>","emq:{q}:start-by","emq:{q}:pending","emq:{q}:active","emq:{q}:schedule","emq:{q}:dead"],
-    args: ["jobPrefix","limit"],
-    repeatable: true,
-    source: `-- drain: deletes jobs of one state, oldest first, a bounded number.
--- MOVE: pending | scheduled | dead -> none
--- KEYS: emq:{q}:<set> emq:{q}:start-by emq:{q}:pending emq:{q}:active emq:{q}:schedule emq:{q}:dead
--- ARGV: jobPrefix, limit (jobs)
--- REPLIES: {removed, 1 when there is more}
--- REPEATABLE: yes, it deletes what is there
--- COST: 2 commands (ZRANGE, ZCARD), then 1 a job (HGET) and 3 for each thousand jobs (DEL, ZREM, ZREM)
-local set, start_by, pending, active, schedule, dead = unpack(KEYS)
-local prefix, limit = ARGV[1], math.max(0, math.floor(tonumber(ARGV[2])))
-local homes = {pending = pending, active = active, scheduled = schedule, dead = dead}
--- block: chunked
--- Lua hands a call a few thousand values at the most.
-local function chunked(command, key, values)
-  for first = 1, #values, 1000 do
-    redis.call(command, key, unpack(values, first, math.min(first + 999, #values)))
-  end
-end
--- end: chunked
--- block: read
--- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.
-local function read(command, key, ...)
-  local reply = redis.pcall(command, key, ...)
-  if type(reply) ~= 'table' or not reply.err then return reply end
-  if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end
-end
--- end: read
-local ids = redis.call('ZRANGE', set, '-inf', '+inf', 'BYSCORE', 'LIMIT', 0, limit)
-local drained, rows = {}, {}
-for _, id in ipairs(ids) do
-  -- An id that stood here as a ghost may have become a job elsewhere since: where its row says, it stays.
-  local home = homes[read('HGET', prefix .. id, 'state') or '']
-  if not home or home == set or not redis.call('ZSCORE', home, id) then
-    drained[#drained + 1] = id
-    rows[#rows + 1] = prefix .. id
-  end
-end
-for first = 1, #rows, 1000 do redis.call('DEL', unpack(rows, first, math.min(first + 999, #rows))) end
-chunked('ZREM', set, ids)
-chunked('ZREM', start_by, drained)
-return {#drained, redis.call('ZCARD', set) > 0 and 1 or 0}
 `,
   },
   enqueue: {
     name: "enqueue",
-    sha1: "2bcd0357007d4ecd5efe82cfacf94142c96b2426",
+    sha1: "0f44caded1e1e18110ec8f9eeb8be629f74c22de",
     keys: ["emq:{q}:job:<id>","emq:{q}:pending"],
     args: ["id","payload"],
     repeatable: true,
-    source: `-- enqueue: puts a new job into pending.
+    source: `-- enqueue: adds a new job to pending.
 -- MOVE: none -> pending
--- KEYS: emq:{q}:job:<id> emq:{q}:pending
--- ARGV: id, payload (bytes, stored as they are)
--- REPLIES: 1 = enqueued; 0 = duplicate, nothing changed; EMQKIND job id must be JOB-namespaced
--- REPEATABLE: yes, a repeat answers 0 while the job lives
+-- KEYS:
+--   row      emq:{q}:job:<id>
+--   pending  emq:{q}:pending
+-- ARGV:
+--   id
+--   payload  bytes, stored unchanged
+-- REPLIES:
+--   1 = enqueued
+--   0 = duplicate, nothing changed
+--   EMQKIND job id must be JOB-namespaced
+-- REPEATABLE: yes, a repeat returns 0 while the job exists
 -- COST: 3 commands (HKEYS, ZADD, HSET); 1 for a duplicate
-if string.sub(ARGV[1], 1, 3) ~= 'JOB' then
-  return redis.error_reply('EMQKIND job id must be JOB-namespaced')
-end
+-- prologue
+local keys = {row = KEYS[1], pending = KEYS[2]}
+local args = {id = ARGV[1], payload = ARGV[2]}
+-- end: prologue
 -- block: read
--- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.
+-- Reads a row. A key of another type is not a row: nil. Any other error is raised.
 local function read(command, key, ...)
   local reply = redis.pcall(command, key, ...)
   if type(reply) ~= 'table' or not reply.err then return reply end
   if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end
 end
 -- end: read
-local fields = read('HKEYS', KEYS[1])
-for _, field in ipairs(fields or {}) do
-  if field == 'payload' then return 0 end
+-- block: occupant
+-- What is stored at a row: 'job', 'rest' (the half row of a ghost, or a key of another type), or nil.
+local function occupant(row)
+  local fields = read('HKEYS', row)
+  if not fields then return 'rest' end
+  for _, field in ipairs(fields) do
+    if field == 'payload' then return 'job' end
+  end
+  if #fields > 0 then return 'rest' end
 end
--- The set first: what breaks off in between leaves an id that any claim drops, and not a row that blocks its id.
-redis.call('ZADD', KEYS[2], 0, ARGV[1])
--- What is left of a ghost, a row without a payload, must not lend its counter to the new job.
-if not fields or #fields > 0 then redis.call('DEL', KEYS[1]) end
-redis.call('HSET', KEYS[1], 'state', 'pending', 'attempts', '0', 'payload', ARGV[2])
+-- end: occupant
+
+if string.sub(args.id, 1, 3) ~= 'JOB' then
+  return redis.error_reply('EMQKIND job id must be JOB-namespaced')
+end
+local found = occupant(keys.row)
+if found == 'job' then return 0 end
+
+-- The set first: a run that fails in between leaves a ghost, which any claim drops, and not a row that blocks its id.
+redis.call('ZADD', keys.pending, 0, args.id)
+-- The new job must not inherit the attempts of a ghost.
+if found then redis.call('DEL', keys.row) end
+redis.call('HSET', keys.row, 'state', 'pending', 'attempts', '0', 'payload', args.payload)
 return 1
 `,
   },
   enqueue_many: {
     name: "enqueue_many",
-    sha1: "efb60cbb2144e209b7bcd052ad01a72a40c011a9",
+    sha1: "98eb891bb2b36f12c4f1ee5a195d4fc83df75334",
     keys: ["emq:{q}:pending","emq:{q}:schedule","emq:{q}:active","emq:{q}:dead","emq:{q}:meta","emq:{q}:start-by"],
     keysEach: ["emq:{q}:job:<id>","emq:{q}:de:<key>"],
     args: [],
     argsEach: ["id","payload","delayMs","runAt","startBy","maxAttempts","idempotencyTtlMs","explicit"],
     repeatable: true,
-    source: `-- enqueue_many: puts new jobs into pending or, with a time of their own, into the schedule; each job answers for itself.
+    source: `-- enqueue_many: adds new jobs to pending or, with a time of their own, to schedule; each job has its own reply.
 -- MOVE: none -> pending | scheduled
--- KEYS: emq:{q}:pending emq:{q}:schedule emq:{q}:active emq:{q}:dead emq:{q}:meta emq:{q}:start-by
--- KEYS EACH: emq:{q}:job:<id>
--- KEYS EACH WITH AN IDEMPOTENCY KEY: emq:{q}:de:<key>
--- ARGV EACH: id, payload (bytes), delayMs (empty = now), runAt (ms, empty = now), startBy (ms, empty = none), maxAttempts (empty = the queue's), idempotencyTtlMs (empty = no key), explicit (1 = the caller chose the id)
--- REPLIES: for each job a pair {enqueued | scheduled | duplicate, id} or {EMQKIND | EMQFULL, id}
--- REPEATABLE: yes, a repeat answers duplicate while the job lives, or while its idempotency key is remembered
--- COST: 3 commands for one plain job (EXISTS, ZADD, HSET), one more for each further job (HSET); more where a row, settings, an idempotency key, a time of its own or an id of the caller's make it look closer
-local pending, schedule, active, dead, meta, start_by = unpack(KEYS, 1, 6)
-local FIELDS = 8
-local count = #ARGV / FIELDS
+-- KEYS:
+--   pending   emq:{q}:pending
+--   schedule  emq:{q}:schedule
+--   active    emq:{q}:active
+--   dead      emq:{q}:dead
+--   meta      emq:{q}:meta
+--   startBy   emq:{q}:start-by
+-- KEYS EACH:
+--   row       emq:{q}:job:<id>
+-- KEYS EACH WITH idempotencyTtlMs:
+--   firstId   emq:{q}:de:<key>
+-- ARGV EACH:
+--   id
+--   payload           bytes
+--   delayMs           ms; empty = now
+--   runAt             epoch ms; empty = now
+--   startBy           epoch ms; empty = none
+--   maxAttempts       empty = the queue's
+--   idempotencyTtlMs  ms; empty = no idempotency key
+--   explicit          1 = the caller chose the id
+-- REPLIES:
+--   for each job a pair {enqueued | scheduled | duplicate, id} or {EMQKIND | EMQFULL, id}
+-- REPEATABLE: yes, a repeat returns duplicate while the job exists, or while its idempotency key is remembered
+-- COST:
+--   3 commands for one plain job (EXISTS, ZADD, HSET), 1 more for each further job (HSET)
+--   more for an existing row, settings, an idempotency key, a time of its own or an id that the caller chose
+-- prologue
+local keys = {
+  pending = KEYS[1], schedule = KEYS[2], active = KEYS[3], dead = KEYS[4], meta = KEYS[5], startBy = KEYS[6],
+}
+local items = {}
+local further = 6 + #ARGV / 8
+for nth = 1, #ARGV / 8 do
+  local at = (nth - 1) * 8
+  items[nth] = {
+    row = KEYS[6 + nth], id = ARGV[at + 1], payload = ARGV[at + 2], delayMs = ARGV[at + 3], runAt = ARGV[at + 4],
+    startBy = ARGV[at + 5], maxAttempts = ARGV[at + 6], idempotencyTtlMs = ARGV[at + 7], explicit = ARGV[at + 8],
+  }
+  if items[nth].idempotencyTtlMs ~= '' then
+    further = further + 1
+    items[nth].firstId = KEYS[further]
+  end
+end
+-- end: prologue
+-- block: read
+-- Reads a row. A key of another type is not a row: nil. Any other error is raised.
+local function read(command, key, ...)
+  local reply = redis.pcall(command, key, ...)
+  if type(reply) ~= 'table' or not reply.err then return reply end
+  if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end
+end
+-- end: read
 -- block: chunked
--- Lua hands a call a few thousand values at the most.
+-- Runs a command with many values, a thousand at a time, because Lua passes only a few thousand values to one call.
+-- Without a key, the values are the keys.
 local function chunked(command, key, values)
   for first = 1, #values, 1000 do
-    redis.call(command, key, unpack(values, first, math.min(first + 999, #values)))
+    local last = math.min(first + 999, #values)
+    if key then redis.call(command, key, unpack(values, first, last))
+    else redis.call(command, unpack(values, first, last)) end
   end
 end
 -- end: chunked
-
+-- block: append
+-- Appends values to a list, for example a score and an id, as ZADD takes them.
+local function append(list, ...)
+  for _, value in ipairs({...}) do list[#list + 1] = value end
+end
+-- end: append
+-- block: clock
+-- The clock of the server in ms. It is read once: one run of a script has one instant.
+local instant
+local function clock()
+  if not instant then
+    local t = redis.call('TIME')
+    instant = t[1] * 1000 + math.floor(t[2] / 1000)
+  end
+  return instant
+end
+-- end: clock
 -- block: whole
--- A number of a setting or a row: whole and not negative, or nothing.
+-- The number in a setting or a row: whole and not negative; nil for anything else.
 local function whole(text)
   local number = tonumber(text)
   if number and number >= 0 and number < 2 ^ 53 and number == math.floor(number) then return number end
 end
 -- end: whole
-
-local now
-local function clock()
-  if not now then
-    local t = redis.call('TIME')
-    now = t[1] * 1000 + math.floor(t[2] / 1000)
+-- block: occupant
+-- What is stored at a row: 'job', 'rest' (the half row of a ghost, or a key of another type), or nil.
+local function occupant(row)
+  local fields = read('HKEYS', row)
+  if not fields then return 'rest' end
+  for _, field in ipairs(fields) do
+    if field == 'payload' then return 'job' end
   end
-  return now
+  if #fields > 0 then return 'rest' end
 end
+-- end: occupant
 
--- One look tells the plain case: no such row, no settings, and nowhere that an id could stand without its row.
-local looked, chosen, timed = {meta}, false, false
-for i = 1, count do
-  looked[i + 1] = KEYS[6 + i]
-  if ARGV[i * FIELDS] == '1' then
-    chosen = true
-    timed = timed or ARGV[(i - 1) * FIELDS + 3] ~= '' or ARGV[(i - 1) * FIELDS + 4] ~= ''
+-- One EXISTS finds the plain case: none of the rows exists, no settings, and no set that may contain a chosen id.
+local looked, isChosen, isTimed = {keys.meta}, false, false
+for _, item in ipairs(items) do
+  append(looked, item.row)
+  if item.explicit == '1' then
+    isChosen = true
+    isTimed = isTimed or item.delayMs ~= '' or item.runAt ~= ''
   end
 end
-if chosen then
-  for _, set in ipairs({active, schedule, dead}) do looked[#looked + 1] = set end
-  if timed then looked[#looked + 1] = pending end
-end
-local plain = redis.call('EXISTS', unpack(looked)) == 0
+if isChosen then append(looked, keys.active, keys.schedule, keys.dead) end
+if isTimed then append(looked, keys.pending) end
+local isPlain = redis.call('EXISTS', unpack(looked)) == 0
 local room = math.huge
-if not plain then
-  local cap = whole(redis.call('HGET', meta, 'maxPending')) or 0
-  if cap > 0 then room = cap - redis.call('ZCARD', pending) end
+if not isPlain then
+  local cap = whole(redis.call('HGET', keys.meta, 'maxPending')) or 0
+  if cap > 0 then room = cap - redis.call('ZCARD', keys.pending) end
 end
 
--- block: read
--- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.
-local function read(command, key, ...)
-  local reply = redis.pcall(command, key, ...)
-  if type(reply) ~= 'table' or not reply.err then return reply end
-  if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end
-end
--- end: read
+-- All reads first, then all writes.
+local rows, named, seen, firstIds = {}, {}, {}, {}
+local toPending, toSchedule, toStartBy = {}, {}, {}
+local duplicatesOfPending, duplicatesOfSchedule = {}, {}
 
--- What is to be written is known in whole before anything is.
-local replies, rows, named, keyed = {}, {}, {}, {}
-local seen, now_pending, now_scheduled, expiring = {}, {}, {}, {}
-local strays_of_pending, strays_of_schedule = {}, {}
-local next_key = 6 + count
-
-local function enqueue(i)
-  local at = (i - 1) * FIELDS
-  local id, payload, ttl = ARGV[at + 1], ARGV[at + 2], ARGV[at + 7]
-  local row, key = KEYS[6 + i], nil
-  if ttl ~= '' then
-    next_key = next_key + 1
-    key = KEYS[next_key]
-  end
-  if string.sub(id, 1, 3) ~= 'JOB' then return 'EMQKIND', id end
-  local first = key and (keyed[key] or read('GET', key))
+local function enqueue(item)
+  local id, isExplicit = item.id, item.explicit == '1'
+  if string.sub(id, 1, 3) ~= 'JOB' then return 'EMQKIND' end
+  local first = item.firstId and (firstIds[item.firstId] or read('GET', item.firstId))
   if first then return 'duplicate', first end
-  local known, leftover = seen[id], false
-  if not plain and not known then
-    local fields = read('HKEYS', row)
-    for _, field in ipairs(fields or {}) do
-      if field == 'payload' then known = true end
-    end
-    leftover = not fields or #fields > 0
+  local found = seen[id] or not isPlain and occupant(item.row)
+  local isDuplicate = found == 'job'
+  if not isDuplicate and room <= 0 then return 'EMQFULL' end
+  -- A minted id that is taken is a collision: the idempotency key must not name another caller's job.
+  if item.firstId and (not isDuplicate or isExplicit) then
+    firstIds[item.firstId] = id
+    append(named, item)
   end
-  -- An id that was minted here and is taken is a collision: the key must not name somebody else's job.
-  local names = key and (not known or ARGV[at + 8] == '1')
-  if not known and room <= 0 then return 'EMQFULL', id end
-  if names then
-    keyed[key] = id
-    named[#named + 1] = {key, id, ttl}
-  end
-  if known then return 'duplicate', id end
+  if isDuplicate then return 'duplicate' end
 
-  seen[id] = true
-  local due
-  local delay = tonumber(ARGV[at + 3])
-  local run_at = tonumber(ARGV[at + 4])
-  if delay and delay > 0 then due = clock() + delay end
-  if run_at and run_at > clock() then due = run_at end
-  local fields = {'state', due and 'scheduled' or 'pending', 'attempts', '0', 'payload', payload}
-  if ARGV[at + 5] ~= '' then
-    fields[#fields + 1] = 'start_by'
-    fields[#fields + 1] = ARGV[at + 5]
-    expiring[#expiring + 1] = ARGV[at + 5]
-    expiring[#expiring + 1] = id
+  seen[id] = 'job'
+  local runAt
+  local delay, wanted = tonumber(item.delayMs), tonumber(item.runAt)
+  if delay and delay > 0 then runAt = clock() + delay end
+  if wanted and wanted > clock() then runAt = wanted end
+  local fields = {'state', runAt and 'scheduled' or 'pending', 'attempts', '0', 'payload', item.payload}
+  if item.startBy ~= '' then
+    append(fields, 'start_by', item.startBy)
+    append(toStartBy, item.startBy, id)
   end
-  if ARGV[at + 6] ~= '' then
-    fields[#fields + 1] = 'max_attempts'
-    fields[#fields + 1] = ARGV[at + 6]
-  end
-  rows[#rows + 1] = {row, fields, leftover}
-  -- An id that the caller chose may stand in a set without its row: it must not stand in two.
-  if not plain and ARGV[at + 8] == '1' then
-    local strays = due and strays_of_schedule or strays_of_pending
-    strays[#strays + 1] = id
-  end
-  if due then
-    now_scheduled[#now_scheduled + 1] = due
-    now_scheduled[#now_scheduled + 1] = id
-    return 'scheduled', id
+  if item.maxAttempts ~= '' then append(fields, 'max_attempts', item.maxAttempts) end
+  append(rows, {row = item.row, fields = fields, isGhost = found == 'rest'})
+  -- A chosen id may be a ghost in a set: it must not be in two sets.
+  if not isPlain and isExplicit then append(runAt and duplicatesOfSchedule or duplicatesOfPending, id) end
+  if runAt then
+    append(toSchedule, runAt, id)
+    return 'scheduled'
   end
   room = room - 1
-  now_pending[#now_pending + 1] = 0
-  now_pending[#now_pending + 1] = id
-  return 'enqueued', id
+  append(toPending, 0, id)
+  return 'enqueued'
 end
 
-for i = 1, count do
-  replies[i * 2 - 1], replies[i * 2] = enqueue(i)
+local replies = {}
+for _, item in ipairs(items) do
+  local status, id = enqueue(item)
+  append(replies, status, id or item.id)
 end
--- The sets first: what breaks off in between leaves ids that any claim drops, and not rows that block their ids.
-chunked('ZADD', pending, now_pending)
-chunked('ZADD', schedule, now_scheduled)
-for _, set in ipairs({active, schedule, dead}) do chunked('ZREM', set, strays_of_pending) end
-for _, set in ipairs({active, pending, dead}) do chunked('ZREM', set, strays_of_schedule) end
-chunked('ZADD', start_by, expiring)
+-- The sets first: a run that fails in between leaves ghosts, which any claim drops, and not rows that block their ids.
+chunked('ZADD', keys.pending, toPending)
+chunked('ZADD', keys.schedule, toSchedule)
+for _, set in ipairs({keys.active, keys.schedule, keys.dead}) do chunked('ZREM', set, duplicatesOfPending) end
+for _, set in ipairs({keys.active, keys.pending, keys.dead}) do chunked('ZREM', set, duplicatesOfSchedule) end
+chunked('ZADD', keys.startBy, toStartBy)
 for _, job in ipairs(rows) do
-  local row, fields, leftover = unpack(job)
-  -- What is left of a ghost must not lend its counter to the new job.
-  if leftover then redis.call('DEL', row) end
-  redis.call('HSET', row, unpack(fields))
+  -- The new job must not inherit the attempts of a ghost.
+  if job.isGhost then redis.call('DEL', job.row) end
+  redis.call('HSET', job.row, unpack(job.fields))
 end
-for _, name in ipairs(named) do redis.call('SET', name[1], name[2], 'PX', name[3]) end
+for _, item in ipairs(named) do redis.call('SET', item.firstId, item.id, 'PX', item.idempotencyTtlMs) end
 return replies
 `,
   },
   list: {
     name: "list",
-    sha1: "ac4d99e0e8873158ca7d7887d0f5865731a0534c",
+    sha1: "a71d6ff1141416fa6b49316c59674884b0a64136",
     keys: ["emq:{q}:<set>"],
     args: ["jobPrefix","by","first","last","order","offset","limit","withError","withPayload","after?","again?"],
     repeatable: true,
     source: `-- list: reads one page of a set with the rows of its jobs; changes nothing.
 -- MOVE: none
--- KEYS: emq:{q}:<set>
--- ARGV: jobPrefix, by (BYLEX | BYSCORE), first (bound in the order of reading), last (bound), order (REV or empty), offset, limit (jobs), withError (1 = with the error text), withPayload (1 = with the payload), after? (id: those up to it, at the score of the first bound, were read before), again? (how many of them to pass over at the most)
--- REPLIES: {1 when there is more, then for each job id, score, state, attempts, max_attempts, lapses, start_by, last_error, payload; what is absent or not asked for is nil}
+-- KEYS:
+--   set  emq:{q}:<set>
+-- ARGV:
+--   jobPrefix
+--   by           BYLEX | BYSCORE
+--   first        bound, in the order of reading
+--   last         bound
+--   order        REV or empty
+--   offset
+--   limit        jobs
+--   withError    1 = with the error text
+--   withPayload  1 = with the payload
+--   after?       id: the ids up to it that have the score of the first bound were read before
+--   again?       how many of those ids to skip at most
+-- REPLIES:
+--   {1 if there are more, then for each job id, score, state, attempts, max_attempts, lapses, start_by, last_error, payload}
+--   a field that is absent or not asked for is nil
 -- REPEATABLE: yes
 -- COST: 1 command (ZRANGE) and 2 a job (HEXISTS, HMGET)
-local prefix, by, first, last, order, offset, limit = unpack(ARGV, 1, 7)
-local after, again = ARGV[10], tonumber(ARGV[11] or 0)
-local MAX_BYTES = 8 * 1024 * 1024
-local range = {KEYS[1], first, last, by}
-if order == 'REV' then range[#range + 1] = 'REV' end
-for _, word in ipairs({'LIMIT', offset, limit + again + 1}) do range[#range + 1] = word end
--- In lex order every score is 0, and Redis does not answer it.
-if by == 'BYSCORE' then range[#range + 1] = 'WITHSCORES' end
-local found = redis.call('ZRANGE', unpack(range))
-local step = by == 'BYSCORE' and 2 or 1
-
+-- prologue
+local keys = {set = KEYS[1]}
+local args = {
+  jobPrefix = ARGV[1], by = ARGV[2], first = ARGV[3], last = ARGV[4], order = ARGV[5], offset = ARGV[6],
+  limit = ARGV[7], withError = ARGV[8], withPayload = ARGV[9], after = ARGV[10], again = ARGV[11],
+}
+-- end: prologue
 -- block: read
--- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.
+-- Reads a row. A key of another type is not a row: nil. Any other error is raised.
 local function read(command, key, ...)
   local reply = redis.pcall(command, key, ...)
   if type(reply) ~= 'table' or not reply.err then return reply end
   if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end
 end
 -- end: read
+-- block: append
+-- Appends values to a list, for example a score and an id, as ZADD takes them.
+local function append(list, ...)
+  for _, value in ipairs({...}) do list[#list + 1] = value end
+end
+-- end: append
+-- block: isJob
+-- A job exists if it has a row with a payload.
+local function isJob(row)
+  return read('HEXISTS', row, 'payload') == 1
+end
+-- end: isJob
 
--- Whether an id was read before. By bytes: \`<\` on strings goes by the locale.
-local function was_read(id)
-  for i = 1, math.max(#id, #after) do
-    local a, b = string.byte(id, i) or -1, string.byte(after, i) or -1
-    if a ~= b then return (a < b) == (order ~= 'REV') end
+local MAX_BYTES = 8 * 1024 * 1024
+local limit, again, isReverse = tonumber(args.limit), tonumber(args.again or 0), args.order == 'REV'
+local range = {keys.set, args.first, args.last, args.by}
+if isReverse then append(range, 'REV') end
+append(range, 'LIMIT', args.offset, limit + again + 1)
+-- In lex order every score is 0, and Redis does not return it.
+local step = args.by == 'BYSCORE' and 2 or 1
+if step == 2 then append(range, 'WITHSCORES') end
+local found = redis.call('ZRANGE', unpack(range))
+
+-- Whether an id was read before. Compares bytes: \`<\` on strings uses the locale.
+local function wasRead(id)
+  for i = 1, math.max(#id, #args.after) do
+    local a, b = string.byte(id, i) or -1, string.byte(args.after, i) or -1
+    if a ~= b then return (a < b) ~= isReverse end
   end
   return true
 end
 
 local reply, jobs, bytes = {#found / step > limit + again and 1 or 0}, 0, 0
 for i = 1, #found, step do
-  if not (after and step == 2 and found[i + 1] == first and was_read(found[i])) then
-    local row
-    if jobs < tonumber(limit) then
-      local key = prefix .. found[i]
-      row = {}
-      if read('HEXISTS', key, 'payload') == 1 then
-        row = redis.call('HMGET', key, 'state', 'attempts', 'max_attempts', 'lapses', 'start_by',
-          ARGV[8] == '1' and 'last_error' or '', ARGV[9] == '1' and 'payload' or '')
-        -- A job without a state is a job all the same: nil tells that there is none.
-        row[1] = row[1] or ''
+  local id, score = found[i], step == 2 and found[i + 1] or '0'
+  if not (args.after and step == 2 and score == args.first and wasRead(id)) then
+    local job
+    if jobs < limit then
+      local row = args.jobPrefix .. id
+      job = {}
+      if isJob(row) then
+        job = redis.call('HMGET', row, 'state', 'attempts', 'max_attempts', 'lapses', 'start_by',
+          args.withError == '1' and 'last_error' or '', args.withPayload == '1' and 'payload' or '')
+        -- A state of nil marks a ghost: a job without a state has an empty one.
+        job[1] = job[1] or ''
       end
-      bytes = bytes + #(row[7] or '')
+      bytes = bytes + #(job[7] or '')
     end
-    -- A short page is legal: the cursor goes on from its last job.
-    if not row or bytes > MAX_BYTES and jobs > 0 then
+    -- A short page is legal: the cursor continues after its last job.
+    if not job or bytes > MAX_BYTES and jobs > 0 then
       reply[1] = 1
       break
     end
-    local n = #reply
-    reply[n + 1] = found[i]
-    reply[n + 2] = step == 2 and found[i + 1] or '0'
-    for field = 1, 7 do reply[n + 2 + field] = row[field] or false end
+    append(reply, id, score)
+    for field = 1, 7 do append(reply, job[field] or false) end
     jobs = jobs + 1
   end
 end
@@ -785,22 +1035,36 @@ return reply
   },
   postpone: {
     name: "postpone",
-    sha1: "1f641fcbc162e1573d4ccc61766c0c9f413fbe58",
+    sha1: "a69be9613f5526edbff2fcf2a01c287b332df410",
     keys: ["{emq}:queues"],
     args: [],
     argsEach: ["queue","seenScore","nextVisitAt"],
     repeatable: true,
-    source: `-- postpone: plans the next visits to queues in the registry, unless somebody has enqueued since the plan was read.
+    source: `-- postpone: plans the next visits to queues in the registry, unless a caller has enqueued since the registry was read.
 -- MOVE: none
--- KEYS: {emq}:queues
--- ARGV EACH: queue, seenScore (as it was read), nextVisitAt (ms)
--- REPLIES: number of queues whose visit was planned
--- REPEATABLE: yes, a score that has changed since is left alone
+-- KEYS:
+--   queues  {emq}:queues
+-- ARGV EACH:
+--   queue
+--   seenScore    as it was read
+--   nextVisitAt  epoch ms
+-- REPLIES:
+--   number of queues whose visit was planned
+-- REPEATABLE: yes, a score that has changed since is kept
 -- COST: 2 commands a queue (ZSCORE, ZADD)
+-- prologue
+local keys = {queues = KEYS[1]}
+local items = {}
+for nth = 1, #ARGV / 3 do
+  local at = (nth - 1) * 3
+  items[nth] = {queue = ARGV[at + 1], seenScore = ARGV[at + 2], nextVisitAt = ARGV[at + 3]}
+end
+-- end: prologue
+
 local planned = 0
-for i = 1, #ARGV, 3 do
-  if redis.call('ZSCORE', KEYS[1], ARGV[i]) == ARGV[i + 1] then
-    redis.call('ZADD', KEYS[1], ARGV[i + 2], ARGV[i])
+for _, item in ipairs(items) do
+  if redis.call('ZSCORE', keys.queues, item.queue) == item.seenScore then
+    redis.call('ZADD', keys.queues, item.nextVisitAt, item.queue)
     planned = planned + 1
   end
 end
@@ -809,31 +1073,35 @@ return planned
   },
   promote: {
     name: "promote",
-    sha1: "b4229562c051eee5256bc73cf800019f1ee767b7",
+    sha1: "b5aa6b0f1de42aad8351e61c445bffc9af0ab8b2",
     keys: ["emq:{q}:schedule","emq:{q}:pending"],
     optionalKeys: ["emq:{q}:metrics:ghosts","emq:{q}:active","emq:{q}:dead"],
     args: ["jobPrefix","limit","report?"],
     repeatable: true,
-    source: `-- promote: moves jobs that are due from the schedule to pending.
+    source: `-- promote: moves due jobs from schedule to pending.
 -- MOVE: scheduled -> pending
--- KEYS: emq:{q}:schedule emq:{q}:pending
--- OPTIONAL KEYS: emq:{q}:metrics:ghosts emq:{q}:active emq:{q}:dead
--- ARGV: jobPrefix, limit (jobs), report? (any text asks for the extended form)
--- REPLIES: number moved; extended {moved, ghosts dropped, 1 when more are due}
+-- KEYS:
+--   schedule  emq:{q}:schedule
+--   pending   emq:{q}:pending
+-- OPTIONAL KEYS:
+--   ghosts    emq:{q}:metrics:ghosts
+--   active    emq:{q}:active
+--   dead      emq:{q}:dead
+-- ARGV:
+--   jobPrefix
+--   limit      jobs
+--   report?    any text asks for the extended form
+-- REPLIES:
+--   number moved
+--   extended {moved, ghosts dropped, 1 if more are due}
 -- REPEATABLE: yes, it moves what is due by the server's clock
--- COST: 2 commands (TIME, ZRANGE) when nothing is due; then 3 a job (HEXISTS, HGET, HSET) and 2 a thousand jobs (ZREM, ZADD)
-local schedule, pending, ghosts, active, dead = unpack(KEYS)
-local prefix, limit = ARGV[1], math.max(0, math.floor(tonumber(ARGV[2])))
--- block: chunked
--- Lua hands a call a few thousand values at the most.
-local function chunked(command, key, values)
-  for first = 1, #values, 1000 do
-    redis.call(command, key, unpack(values, first, math.min(first + 999, #values)))
-  end
-end
--- end: chunked
+-- COST: 2 commands (TIME, ZRANGE) if nothing is due; then 3 a job (HEXISTS, HGET, HSET) and 2 a thousand jobs (ZREM, ZADD)
+-- prologue
+local keys = {schedule = KEYS[1], pending = KEYS[2], ghosts = KEYS[3], active = KEYS[4], dead = KEYS[5]}
+local args = {jobPrefix = ARGV[1], limit = ARGV[2], report = ARGV[3]}
+-- end: prologue
 -- block: read
--- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.
+-- Reads a row. A key of another type is not a row: nil. Any other error is raised.
 local function read(command, key, ...)
   local reply = redis.pcall(command, key, ...)
   if type(reply) ~= 'table' or not reply.err then return reply end
@@ -841,259 +1109,547 @@ local function read(command, key, ...)
 end
 -- end: read
 -- block: write
--- A Redis that is full refuses what takes memory, but not behind a write that takes none: jobs must still come out of it.
-local function write(command, ...)
-  local reply = redis.pcall(command, ...)
+-- Writes to a sorted set (ZADD) or a row (HSET), also when Redis is out of memory: jobs must still get out of a full
+-- Redis. It rejects a write that takes memory, unless the script has already made a write that takes none.
+local function write(command, key, ...)
+  local reply = redis.pcall(command, key, ...)
   if type(reply) ~= 'table' or not reply.err then return reply end
-  if string.find(reply.err, 'OOM', 1, true) then redis.call('ZREM', KEYS[1], '') end
-  return redis.call(command, ...)
+  if string.find(reply.err, 'OOM', 1, true) then redis.call(command == 'ZADD' and 'ZREM' or 'HDEL', key, '') end
+  return redis.call(command, key, ...)
 end
 -- end: write
+-- block: chunked
+-- Runs a command with many values, a thousand at a time, because Lua passes only a few thousand values to one call.
+-- Without a key, the values are the keys.
+local function chunked(command, key, values)
+  for first = 1, #values, 1000 do
+    local last = math.min(first + 999, #values)
+    if key then redis.call(command, key, unpack(values, first, last))
+    else redis.call(command, unpack(values, first, last)) end
+  end
+end
+-- end: chunked
+-- block: append
+-- Appends values to a list, for example a score and an id, as ZADD takes them.
+local function append(list, ...)
+  for _, value in ipairs({...}) do list[#list + 1] = value end
+end
+-- end: append
+-- block: clock
+-- The clock of the server in ms. It is read once: one run of a script has one instant.
+local instant
+local function clock()
+  if not instant then
+    local t = redis.call('TIME')
+    instant = t[1] * 1000 + math.floor(t[2] / 1000)
+  end
+  return instant
+end
+-- end: clock
+-- block: count
+-- Adds to a counter. No move depends on a counter: one that cannot be written is skipped.
+local function count(counter, number)
+  if counter and number > 0 then redis.pcall('HINCRBY', counter, 'count', number) end
+end
+-- end: count
+-- block: isJob
+-- A job exists if it has a row with a payload.
+local function isJob(row)
+  return read('HEXISTS', row, 'payload') == 1
+end
+-- end: isJob
+-- block: setOf
+-- The set that the state of a row names. The set is \`schedule\`, the state is \`scheduled\`.
+local function setOf(state, keys)
+  return ({pending = keys.pending, active = keys.active, scheduled = keys.schedule, dead = keys.dead})[state or '']
+end
+-- end: setOf
+-- block: livesElsewhere
+-- Whether an id in \`set\` is a duplicate entry of a job that is in \`home\`, the set that its row names. The id of a ghost
+-- may have been enqueued again: the job stays where its row says.
+local function livesElsewhere(id, set, home)
+  return home and home ~= set and redis.call('ZSCORE', home, id)
+end
+-- end: livesElsewhere
+-- block: removeGhost
+-- Deletes the half row of a ghost, and its id from a set. Returns whether there was a half row.
+local function removeGhost(row, id, set)
+  local existed = redis.call('DEL', row) == 1
+  if existed and set then redis.call('ZREM', set, id) end
+  return existed
+end
+-- end: removeGhost
+-- block: due
+-- The ids of a set whose score is not later than now, at most \`limit\` of them; and 1 if there are more, else 0.
+local function due(set, now, limit)
+  local ids = redis.call('ZRANGE', set, '-inf', now, 'BYSCORE', 'LIMIT', 0, limit + 1)
+  if #ids <= limit then return ids, 0 end
+  ids[#ids] = nil
+  return ids, 1
+end
+-- end: due
 -- block: promote
--- Moves the due ids to pending; answers how many, and how many were ghosts.
-local function promote(due)
+-- Moves due ids from schedule to pending. Returns the number of moved jobs and of ghosts.
+local function promote(ids, keys, jobPrefix)
   local moved, dropped = {}, 0
-  for _, id in ipairs(due) do
-    local key = prefix .. id
-    if read('HEXISTS', key, 'payload') ~= 1 then
-      redis.call('DEL', key)
-      dropped = dropped + 1
-    else
-      -- An id that stood here as a ghost may have become a job elsewhere since: where its row says, it stays.
-      -- Who passes no key of that set has the word of the row alone.
-      local state = redis.call('HGET', key, 'state')
-      local lives = state == 'active' or state == 'dead'
-      local home = ({active = active, dead = dead})[state]
-      if not (lives and (not home or redis.call('ZSCORE', home, id))) then
-        write('HSET', key, 'state', 'pending')
-        moved[#moved + 1] = 0
-        moved[#moved + 1] = id
+  for _, id in ipairs(ids) do
+    local row = jobPrefix .. id
+    if isJob(row) then
+      local state = redis.call('HGET', row, 'state')
+      local stays = state == 'active' or state == 'dead'
+      -- If the caller passed no key of that set, the row alone decides.
+      local home = stays and setOf(state, keys)
+      if home then stays = livesElsewhere(id, keys.schedule, home) end
+      if not stays then
+        write('HSET', row, 'state', 'pending')
+        append(moved, 0, id)
       end
+    else
+      removeGhost(row)
+      dropped = dropped + 1
     end
   end
-  chunked('ZADD', pending, moved)
-  chunked('ZREM', schedule, due)
-  if dropped > 0 and ghosts then redis.pcall('HINCRBY', ghosts, 'count', dropped) end
+  chunked('ZADD', keys.pending, moved)
+  chunked('ZREM', keys.schedule, ids)
+  count(keys.ghosts, dropped)
   return #moved / 2, dropped
 end
 -- end: promote
-local t = redis.call('TIME')
-local now = t[1] * 1000 + math.floor(t[2] / 1000)
-local due = redis.call('ZRANGE', schedule, '-inf', now, 'BYSCORE', 'LIMIT', 0, limit + 1)
-local more = 0
-if #due > limit then
-  more = 1
-  due[#due] = nil
+
+local limit = math.max(0, math.floor(tonumber(args.limit)))
+local ids, more = due(keys.schedule, clock(), limit)
+local moved, dropped = promote(ids, keys, args.jobPrefix)
+return args.report and {moved, dropped, more} or moved
+`,
+  },
+  purge: {
+    name: "purge",
+    sha1: "35a3d10622733bfc2e5eb1a0143fe3ef40a4b2b4",
+    keys: ["emq:{q}:<set>","emq:{q}:start-by","emq:{q}:pending","emq:{q}:active","emq:{q}:schedule","emq:{q}:dead"],
+    args: ["jobPrefix","limit"],
+    repeatable: true,
+    source: `-- purge: deletes jobs of one state, the oldest first, a bounded number.
+-- MOVE: pending | scheduled | dead -> none
+-- KEYS:
+--   set       emq:{q}:<set>
+--   startBy   emq:{q}:start-by
+--   pending   emq:{q}:pending
+--   active    emq:{q}:active
+--   schedule  emq:{q}:schedule
+--   dead      emq:{q}:dead
+-- ARGV:
+--   jobPrefix
+--   limit      jobs
+-- REPLIES:
+--   {removed, 1 if there are more}
+-- REPEATABLE: yes, it deletes what is there
+-- COST: 2 commands (ZRANGE, ZCARD), then 1 a job (HGET) and 3 for each thousand jobs (DEL, ZREM, ZREM)
+-- prologue
+local keys = {
+  set = KEYS[1], startBy = KEYS[2], pending = KEYS[3], active = KEYS[4], schedule = KEYS[5], dead = KEYS[6],
+}
+local args = {jobPrefix = ARGV[1], limit = ARGV[2]}
+-- end: prologue
+-- block: read
+-- Reads a row. A key of another type is not a row: nil. Any other error is raised.
+local function read(command, key, ...)
+  local reply = redis.pcall(command, key, ...)
+  if type(reply) ~= 'table' or not reply.err then return reply end
+  if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end
 end
-local moved, dropped = promote(due)
-if ARGV[3] then return {moved, dropped, more} end
-return moved
+-- end: read
+-- block: chunked
+-- Runs a command with many values, a thousand at a time, because Lua passes only a few thousand values to one call.
+-- Without a key, the values are the keys.
+local function chunked(command, key, values)
+  for first = 1, #values, 1000 do
+    local last = math.min(first + 999, #values)
+    if key then redis.call(command, key, unpack(values, first, last))
+    else redis.call(command, unpack(values, first, last)) end
+  end
+end
+-- end: chunked
+-- block: append
+-- Appends values to a list, for example a score and an id, as ZADD takes them.
+local function append(list, ...)
+  for _, value in ipairs({...}) do list[#list + 1] = value end
+end
+-- end: append
+-- block: setOf
+-- The set that the state of a row names. The set is \`schedule\`, the state is \`scheduled\`.
+local function setOf(state, keys)
+  return ({pending = keys.pending, active = keys.active, scheduled = keys.schedule, dead = keys.dead})[state or '']
+end
+-- end: setOf
+-- block: livesElsewhere
+-- Whether an id in \`set\` is a duplicate entry of a job that is in \`home\`, the set that its row names. The id of a ghost
+-- may have been enqueued again: the job stays where its row says.
+local function livesElsewhere(id, set, home)
+  return home and home ~= set and redis.call('ZSCORE', home, id)
+end
+-- end: livesElsewhere
+
+local limit = math.max(0, math.floor(tonumber(args.limit)))
+local ids = redis.call('ZRANGE', keys.set, '-inf', '+inf', 'BYSCORE', 'LIMIT', 0, limit)
+local purged, rows = {}, {}
+for _, id in ipairs(ids) do
+  local row = args.jobPrefix .. id
+  if not livesElsewhere(id, keys.set, setOf(read('HGET', row, 'state'), keys)) then
+    append(purged, id)
+    append(rows, row)
+  end
+end
+chunked('DEL', nil, rows)
+chunked('ZREM', keys.set, ids)
+chunked('ZREM', keys.startBy, purged)
+return {#purged, redis.call('ZCARD', keys.set) > 0 and 1 or 0}
 `,
   },
   reap: {
     name: "reap",
-    sha1: "9b6209304eacab8b6334e1f86667e3bf81ffab57",
+    sha1: "788e6b74861b30abab77192fe9af01fc1065e3b9",
     keys: ["emq:{q}:active","emq:{q}:pending","emq:{q}:schedule","emq:{q}:dead","emq:{q}:metrics:failed","emq:{q}:metrics:ghosts","emq:{q}:meta"],
     args: ["jobPrefix","limit","jitter?"],
     repeatable: true,
-    source: `-- reap: takes jobs whose lease has lapsed out of active; the first lapse goes back to pending, later ones wait, and a spent budget is dead.
+    source: `-- reap: ends lapsed leases: the first lapse returns a job to pending, later ones delay it, a job without budget is dead.
 -- MOVE: active -> pending | scheduled | dead
--- KEYS: emq:{q}:active emq:{q}:pending emq:{q}:schedule emq:{q}:dead emq:{q}:metrics:failed emq:{q}:metrics:ghosts emq:{q}:meta
--- ARGV: jobPrefix, limit (jobs), jitter? (0 <= jitter < 1, asks for the extended form)
--- REPLIES: number taken out of active, ghosts included; extended {taken, of them dead, of them ghosts, 1 when more have lapsed}
+-- KEYS:
+--   active    emq:{q}:active
+--   pending   emq:{q}:pending
+--   schedule  emq:{q}:schedule
+--   dead      emq:{q}:dead
+--   failed    emq:{q}:metrics:failed
+--   ghosts    emq:{q}:metrics:ghosts
+--   meta      emq:{q}:meta
+-- ARGV:
+--   jobPrefix
+--   limit      jobs
+--   jitter?    0 <= jitter < 1; asks for the extended form
+-- REPLIES:
+--   number taken out of active, ghosts included
+--   extended {taken, of them dead, of them ghosts, 1 if more have lapsed}
 -- REPEATABLE: yes, it takes what has lapsed by the server's clock
--- COST: 2 commands (TIME, ZRANGE) when nothing has lapsed; then 1 (HMGET), 3 a job (HEXISTS, HMGET, HSET) and up to 6 a run
-local active, pending, schedule, dead, failed, ghosts, meta = unpack(KEYS)
-local prefix, limit = ARGV[1], math.max(0, math.floor(tonumber(ARGV[2])))
-local policy = {}
+-- COST: 2 commands (TIME, ZRANGE) if nothing has lapsed; then 1 (HMGET), 3 a job (HEXISTS, HMGET, HSET) and up to 6 a run
+-- prologue
+local keys = {
+  active = KEYS[1], pending = KEYS[2], schedule = KEYS[3], dead = KEYS[4], failed = KEYS[5], ghosts = KEYS[6],
+  meta = KEYS[7],
+}
+local args = {jobPrefix = ARGV[1], limit = ARGV[2], jitter = ARGV[3]}
+-- end: prologue
+-- block: read
+-- Reads a row. A key of another type is not a row: nil. Any other error is raised.
+local function read(command, key, ...)
+  local reply = redis.pcall(command, key, ...)
+  if type(reply) ~= 'table' or not reply.err then return reply end
+  if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end
+end
+-- end: read
+-- block: write
+-- Writes to a sorted set (ZADD) or a row (HSET), also when Redis is out of memory: jobs must still get out of a full
+-- Redis. It rejects a write that takes memory, unless the script has already made a write that takes none.
+local function write(command, key, ...)
+  local reply = redis.pcall(command, key, ...)
+  if type(reply) ~= 'table' or not reply.err then return reply end
+  if string.find(reply.err, 'OOM', 1, true) then redis.call(command == 'ZADD' and 'ZREM' or 'HDEL', key, '') end
+  return redis.call(command, key, ...)
+end
+-- end: write
 -- block: chunked
--- Lua hands a call a few thousand values at the most.
+-- Runs a command with many values, a thousand at a time, because Lua passes only a few thousand values to one call.
+-- Without a key, the values are the keys.
 local function chunked(command, key, values)
   for first = 1, #values, 1000 do
-    redis.call(command, key, unpack(values, first, math.min(first + 999, #values)))
+    local last = math.min(first + 999, #values)
+    if key then redis.call(command, key, unpack(values, first, last))
+    else redis.call(command, unpack(values, first, last)) end
   end
 end
 -- end: chunked
+-- block: append
+-- Appends values to a list, for example a score and an id, as ZADD takes them.
+local function append(list, ...)
+  for _, value in ipairs({...}) do list[#list + 1] = value end
+end
+-- end: append
+-- block: clock
+-- The clock of the server in ms. It is read once: one run of a script has one instant.
+local instant
+local function clock()
+  if not instant then
+    local t = redis.call('TIME')
+    instant = t[1] * 1000 + math.floor(t[2] / 1000)
+  end
+  return instant
+end
+-- end: clock
 -- block: whole
--- A number of a setting or a row: whole and not negative, or nothing.
+-- The number in a setting or a row: whole and not negative; nil for anything else.
 local function whole(text)
   local number = tonumber(text)
   if number and number >= 0 and number < 2 ^ 53 and number == math.floor(number) then return number end
 end
 -- end: whole
+-- block: count
+-- Adds to a counter. No move depends on a counter: one that cannot be written is skipped.
+local function count(counter, number)
+  if counter and number > 0 then redis.pcall('HINCRBY', counter, 'count', number) end
+end
+-- end: count
+-- block: isJob
+-- A job exists if it has a row with a payload.
+local function isJob(row)
+  return read('HEXISTS', row, 'payload') == 1
+end
+-- end: isJob
+-- block: setOf
+-- The set that the state of a row names. The set is \`schedule\`, the state is \`scheduled\`.
+local function setOf(state, keys)
+  return ({pending = keys.pending, active = keys.active, scheduled = keys.schedule, dead = keys.dead})[state or '']
+end
+-- end: setOf
+-- block: livesElsewhere
+-- Whether an id in \`set\` is a duplicate entry of a job that is in \`home\`, the set that its row names. The id of a ghost
+-- may have been enqueued again: the job stays where its row says.
+local function livesElsewhere(id, set, home)
+  return home and home ~= set and redis.call('ZSCORE', home, id)
+end
+-- end: livesElsewhere
+-- block: removeGhost
+-- Deletes the half row of a ghost, and its id from a set. Returns whether there was a half row.
+local function removeGhost(row, id, set)
+  local existed = redis.call('DEL', row) == 1
+  if existed and set then redis.call('ZREM', set, id) end
+  return existed
+end
+-- end: removeGhost
+-- block: policyOf
+-- The retry policy of a queue from its settings, with the defaults of those that are absent or malformed.
+local function policyOf(maxAttempts, backoffBaseMs, backoffMaxMs)
+  return {
+    maxAttempts = whole(maxAttempts) or 5,
+    backoffBaseMs = whole(backoffBaseMs) or 1000,
+    backoffMaxMs = whole(backoffMaxMs) or 600000,
+  }
+end
+-- end: policyOf
+-- block: budget
+-- The budget of a job: attempts used, how many it may use (0 = no limit), and whether all of them are used. The limit
+-- is the value of the call, else the job's, else the queue's.
+local function budget(attempts, base, ofCall, ofJob, policy)
+  local used = (tonumber(attempts) or 0) - (tonumber(base) or 0)
+  local limit = tonumber(ofCall) or whole(ofJob) or policy.maxAttempts
+  return used, limit, limit > 0 and used >= limit
+end
+-- end: budget
 -- block: backoff
-local function ceiling(attempt)
-  local base, most = whole(policy[2]) or 1000, whole(policy[3]) or 600000
-  return math.min(most, base * 2 ^ math.max(0, math.min(attempt - 1, 40)))
+-- The longest delay in ms before the next attempt: it doubles with each attempt, up to a maximum.
+local function backoff(used, policy)
+  return math.min(policy.backoffMaxMs, policy.backoffBaseMs * 2 ^ math.max(0, math.min(used - 1, 40)))
 end
 -- end: backoff
--- block: read
--- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.
-local function read(command, key, ...)
-  local reply = redis.pcall(command, key, ...)
-  if type(reply) ~= 'table' or not reply.err then return reply end
-  if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end
+-- block: failure
+-- The fields that record a failure: the last error, and a ring of the last five with attempt, instant and error.
+local function failure(attempt, now, error, failures)
+  local nth = (tonumber(failures) or 0) + 1
+  local entry = attempt .. ' ' .. string.format('%.0f', now) .. ' ' .. error
+  return 'last_error', error, 'failures', nth, 'error:' .. nth % 5, entry
 end
--- end: read
--- block: write
--- A Redis that is full refuses what takes memory, but not behind a write that takes none: jobs must still come out of it.
-local function write(command, ...)
-  local reply = redis.pcall(command, ...)
-  if type(reply) ~= 'table' or not reply.err then return reply end
-  if string.find(reply.err, 'OOM', 1, true) then redis.call('ZREM', KEYS[1], '') end
-  return redis.call(command, ...)
+-- end: failure
+-- block: due
+-- The ids of a set whose score is not later than now, at most \`limit\` of them; and 1 if there are more, else 0.
+local function due(set, now, limit)
+  local ids = redis.call('ZRANGE', set, '-inf', now, 'BYSCORE', 'LIMIT', 0, limit + 1)
+  if #ids <= limit then return ids, 0 end
+  ids[#ids] = nil
+  return ids, 1
 end
--- end: write
+-- end: due
 -- block: reap
--- Ends the lapsed leases; answers how many jobs died of it, and how many ids were ghosts.
-local function reap(lapsed, now, jitter)
+-- Ends lapsed leases: the first lapse returns a job to pending, later ones delay it by the backoff, and a job without
+-- budget moves to dead. Returns the number of dead jobs and of ghosts.
+local function reap(ids, keys, jobPrefix, policy, now, jitter)
   local back, later, died, dropped = {}, {}, {}, 0
-  for i, id in ipairs(lapsed) do
-    local key = prefix .. id
-    local row = read('HEXISTS', key, 'payload') == 1
-      and redis.call('HMGET', key, 'attempts', 'base', 'max_attempts', 'lapses', 'failures', 'last_error', 'state')
-    local home = row and ({pending = pending, scheduled = schedule, dead = dead})[row[7]]
-    if not row then
-      redis.call('DEL', key)
-      dropped = dropped + 1
-    elseif not (home and redis.call('ZSCORE', home, id)) then
-      -- An id that stood here as a ghost may have become a job elsewhere since: where its row says, it stays.
-      local token = row[1] or '0'
-      local used = (tonumber(token) or 0) - (tonumber(row[2]) or 0)
-      local limit = whole(row[3]) or whole(policy[1]) or 5
-      local lapses = (tonumber(row[4]) or 0) + 1
-      if limit > 0 and used >= limit then
-        local reason = 'lease expired on attempt ' .. used .. ' of ' .. limit
-        local nth = (tonumber(row[5]) or 0) + 1
-        write('HSET', key, 'state', 'dead', 'lapsed', token, 'lapses', lapses, 'last_error', reason)
-        if row[6] then
-          redis.call('HSET', key, 'failures', nth, 'error:' .. nth % 5, token .. ' ' .. string.format('%.0f', now) .. ' ' .. reason)
+  for i, id in ipairs(ids) do
+    local row = jobPrefix .. id
+    if isJob(row) then
+      local token, base, maxAttempts, lapses, failures, lastError, state = unpack(redis.call('HMGET', row,
+        'attempts', 'base', 'max_attempts', 'lapses', 'failures', 'last_error', 'state'))
+      if not livesElsewhere(id, keys.active, setOf(state, keys)) then
+        token, lapses = token or '0', (tonumber(lapses) or 0) + 1
+        local used, limit, isSpent = budget(token, base, nil, maxAttempts, policy)
+        local function mark(newState, ...)
+          write('HSET', row, 'state', newState, 'lapsed', token, 'lapses', lapses, ...)
         end
-        died[#died + 1] = 0
-        died[#died + 1] = id
-      elseif lapses == 1 then
-        write('HSET', key, 'state', 'pending', 'lapsed', token, 'lapses', lapses)
-        back[#back + 1] = 0
-        back[#back + 1] = id
-      else
-        -- From the second lapse on the job waits, so that a poison job cannot starve the healthy ones behind it.
-        local spread = (jitter + i * 0.618034) % 1
-        write('HSET', key, 'state', 'scheduled', 'lapsed', token, 'lapses', lapses)
-        later[#later + 1] = now + math.ceil(ceiling(used) * (1 + spread) / 2)
-        later[#later + 1] = id
+        if isSpent then
+          local reason = 'lease expired on attempt ' .. used .. ' of ' .. limit
+          if lastError then mark('dead', failure(token, now, reason, failures))
+          else mark('dead', 'last_error', reason) end
+          append(died, 0, id)
+        elseif lapses == 1 then
+          mark('pending')
+          append(back, 0, id)
+        else
+          -- A poison job must not starve the healthy jobs behind it.
+          local spread = (jitter + i * 0.618034) % 1
+          mark('scheduled')
+          append(later, now + math.ceil(backoff(used, policy) * (1 + spread) / 2), id)
+        end
       end
+    else
+      removeGhost(row)
+      dropped = dropped + 1
     end
   end
-  chunked('ZADD', pending, back)
-  chunked('ZADD', schedule, later)
-  chunked('ZADD', dead, died)
-  chunked('ZREM', active, lapsed)
-  if #died > 0 then redis.pcall('HINCRBY', failed, 'count', #died / 2) end
-  if dropped > 0 then redis.pcall('HINCRBY', ghosts, 'count', dropped) end
+  chunked('ZADD', keys.pending, back)
+  chunked('ZADD', keys.schedule, later)
+  chunked('ZADD', keys.dead, died)
+  chunked('ZREM', keys.active, ids)
+  count(keys.failed, #died / 2)
+  count(keys.ghosts, dropped)
   return #died / 2, dropped
 end
 -- end: reap
-local t = redis.call('TIME')
-local now = t[1] * 1000 + math.floor(t[2] / 1000)
-local lapsed = redis.call('ZRANGE', active, '-inf', now, 'BYSCORE', 'LIMIT', 0, limit + 1)
-local more = 0
-if #lapsed > limit then
-  more = 1
-  lapsed[#lapsed] = nil
-end
+
+local now = clock()
+local ids, more = due(keys.active, now, math.max(0, math.floor(tonumber(args.limit))))
 local died, dropped = 0, 0
-if #lapsed > 0 then
-  policy = redis.call('HMGET', meta, 'maxAttempts', 'backoffBaseMs', 'backoffMaxMs')
-  died, dropped = reap(lapsed, now, tonumber(ARGV[3]) or 0.5)
+if #ids > 0 then
+  local policy = policyOf(unpack(redis.call('HMGET', keys.meta, 'maxAttempts', 'backoffBaseMs', 'backoffMaxMs')))
+  died, dropped = reap(ids, keys, args.jobPrefix, policy, now, tonumber(args.jitter) or 0.5)
 end
-if ARGV[3] then return {#lapsed, died, dropped, more} end
-return #lapsed
+return args.jitter and {#ids, died, dropped, more} or #ids
 `,
   },
   redrive: {
     name: "redrive",
-    sha1: "ecf4fd8c7fbd4be9b40988a3ce8c2195982d3bba",
+    sha1: "fb4cc4a5b32d6dcdb17563a0da5435134fc3c96e",
     keys: ["emq:{q}:dead","emq:{q}:pending","emq:{q}:job:<id>","emq:{q}:start-by"],
     args: ["id"],
     repeatable: true,
-    source: `-- redrive: brings a dead job back to pending with a fresh retry budget; its token goes on rising.
+    source: `-- redrive: moves a dead job back to pending with a fresh budget; its token continues to rise.
 -- MOVE: dead -> pending
--- KEYS: emq:{q}:dead emq:{q}:pending emq:{q}:job:<id> emq:{q}:start-by
--- ARGV: id
--- REPLIES: 1 = redriven; 0 = gone; EMQSTATE job is <state>
--- REPEATABLE: yes, a repeat is refused as EMQSTATE job is pending
+-- KEYS:
+--   dead     emq:{q}:dead
+--   pending  emq:{q}:pending
+--   row      emq:{q}:job:<id>
+--   startBy  emq:{q}:start-by
+-- ARGV:
+--   id
+-- REPLIES:
+--   1 = redriven
+--   0 = gone
+--   EMQSTATE job is <state>
+-- REPEATABLE: yes, a repeat is rejected as EMQSTATE job is pending
 -- COST: 6 commands (HEXISTS, HMGET, ZADD, ZREM, HSET, HDEL)
+-- prologue
+local keys = {dead = KEYS[1], pending = KEYS[2], row = KEYS[3], startBy = KEYS[4]}
+local args = {id = ARGV[1]}
+-- end: prologue
 -- block: read
--- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.
+-- Reads a row. A key of another type is not a row: nil. Any other error is raised.
 local function read(command, key, ...)
   local reply = redis.pcall(command, key, ...)
   if type(reply) ~= 'table' or not reply.err then return reply end
   if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end
 end
 -- end: read
-if read('HEXISTS', KEYS[3], 'payload') ~= 1 then return 0 end
+-- block: isJob
+-- A job exists if it has a row with a payload.
+local function isJob(row)
+  return read('HEXISTS', row, 'payload') == 1
+end
+-- end: isJob
 -- block: redrive
-local function redrive(dead, pending, start_by, key, id)
-  local row = redis.call('HMGET', key, 'state', 'attempts', 'start_by')
-  if row[1] ~= 'dead' then return row[1] or 'unknown' end
-  redis.call('ZADD', pending, 0, id)
-  redis.call('ZREM', dead, id)
-  redis.call('HSET', key, 'state', 'pending', 'base', row[2] or '0')
-  redis.call('HDEL', key, 'lapsed', 'lapses', 'start_by')
-  if row[3] then redis.call('ZREM', start_by, id) end
+-- Moves a dead job to pending with a fresh budget. Returns its state if it is not dead.
+local function redrive(id, row, keys)
+  local state, attempts, startBy = unpack(redis.call('HMGET', row, 'state', 'attempts', 'start_by'))
+  if state ~= 'dead' then return state or 'unknown' end
+  redis.call('ZADD', keys.pending, 0, id)
+  redis.call('ZREM', keys.dead, id)
+  redis.call('HSET', row, 'state', 'pending', 'base', attempts or '0')
+  redis.call('HDEL', row, 'lapsed', 'lapses', 'start_by')
+  if startBy then redis.call('ZREM', keys.startBy, id) end
 end
 -- end: redrive
-local state = redrive(KEYS[1], KEYS[2], KEYS[4], KEYS[3], ARGV[1])
+
+if not isJob(keys.row) then return 0 end
+local state = redrive(args.id, keys.row, keys)
 if state then return redis.error_reply('EMQSTATE job is ' .. state) end
 return 1
 `,
   },
   redrive_many: {
     name: "redrive_many",
-    sha1: "96138f7fe9334ba6dac7a5b0b56cd5b65fc4336a",
+    sha1: "73e2c9b09bbfaa6d7acfac31c65cd72e660d612a",
     keys: ["emq:{q}:dead","emq:{q}:pending","emq:{q}:start-by"],
     args: ["jobPrefix","limit","from","to","scan","errorContains","dryRun"],
     repeatable: true,
-    source: `-- redrive_many: brings dead jobs back to pending, by mint time and by error text; looks at a bounded number and says where to go on.
+    source: `-- redrive_many: moves dead jobs back to pending, by mint time and error text; reads a bounded number of jobs.
 -- MOVE: dead -> pending
--- KEYS: emq:{q}:dead emq:{q}:pending emq:{q}:start-by
--- ARGV: jobPrefix, limit (jobs to redrive), from (lex bound: - or [id or an exclusive one), to (lex bound: + or [id or an exclusive one), scan (jobs to look at), errorContains (empty = any), dryRun (1 = change nothing)
--- REPLIES: {redriven, last id looked at or empty, 1 when there is more to look at}
--- REPEATABLE: yes, what was redriven is not dead any more
--- COST: 1 command (ZRANGE), then 1 for each job looked at (HMGET) and 6 more a redriven job (HEXISTS, HMGET, ZADD, ZREM, HSET, HDEL)
-local prefix, limit, from, to, scan = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4], tonumber(ARGV[5])
-local text, dry_run = ARGV[6], ARGV[7] == '1'
+-- KEYS:
+--   dead     emq:{q}:dead
+--   pending  emq:{q}:pending
+--   startBy  emq:{q}:start-by
+-- ARGV:
+--   jobPrefix
+--   limit          jobs to redrive
+--   from           lex bound: -, [id or (id
+--   to             lex bound: +, [id or (id
+--   scan           jobs to read
+--   errorContains  bytes; empty = any
+--   dryRun         1 = change nothing
+-- REPLIES:
+--   {redriven, last id read or empty, 1 if there are more to read}
+-- REPEATABLE: yes, a redriven job is no longer dead
+-- COST: 1 command (ZRANGE), then 1 for each job read (HMGET) and 6 a redriven job (HEXISTS, HMGET, ZADD, ZREM, HSET, HDEL)
+-- prologue
+local keys = {dead = KEYS[1], pending = KEYS[2], startBy = KEYS[3]}
+local args = {
+  jobPrefix = ARGV[1], limit = ARGV[2], from = ARGV[3], to = ARGV[4], scan = ARGV[5], errorContains = ARGV[6],
+  dryRun = ARGV[7],
+}
+-- end: prologue
 -- block: read
--- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.
+-- Reads a row. A key of another type is not a row: nil. Any other error is raised.
 local function read(command, key, ...)
   local reply = redis.pcall(command, key, ...)
   if type(reply) ~= 'table' or not reply.err then return reply end
   if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end
 end
 -- end: read
+-- block: isJob
+-- A job exists if it has a row with a payload.
+local function isJob(row)
+  return read('HEXISTS', row, 'payload') == 1
+end
+-- end: isJob
 -- block: redrive
-local function redrive(dead, pending, start_by, key, id)
-  local row = redis.call('HMGET', key, 'state', 'attempts', 'start_by')
-  if row[1] ~= 'dead' then return row[1] or 'unknown' end
-  redis.call('ZADD', pending, 0, id)
-  redis.call('ZREM', dead, id)
-  redis.call('HSET', key, 'state', 'pending', 'base', row[2] or '0')
-  redis.call('HDEL', key, 'lapsed', 'lapses', 'start_by')
-  if row[3] then redis.call('ZREM', start_by, id) end
+-- Moves a dead job to pending with a fresh budget. Returns its state if it is not dead.
+local function redrive(id, row, keys)
+  local state, attempts, startBy = unpack(redis.call('HMGET', row, 'state', 'attempts', 'start_by'))
+  if state ~= 'dead' then return state or 'unknown' end
+  redis.call('ZADD', keys.pending, 0, id)
+  redis.call('ZREM', keys.dead, id)
+  redis.call('HSET', row, 'state', 'pending', 'base', attempts or '0')
+  redis.call('HDEL', row, 'lapsed', 'lapses', 'start_by')
+  if startBy then redis.call('ZREM', keys.startBy, id) end
 end
 -- end: redrive
-local ids = redis.call('ZRANGE', KEYS[1], from, to, 'BYLEX', 'LIMIT', 0, scan + 1)
+
+local limit, scan = tonumber(args.limit), tonumber(args.scan)
+local ids = redis.call('ZRANGE', keys.dead, args.from, args.to, 'BYLEX', 'LIMIT', 0, scan + 1)
 local redriven, last, looked = 0, '', 0
 for _, id in ipairs(ids) do
   if looked == scan or redriven == limit then break end
   looked = looked + 1
   last = id
-  local key = prefix .. id
-  local row = read('HMGET', key, 'state', 'last_error') or {}
-  local matches = row[1] == 'dead' and (text == '' or string.find(row[2] or '', text, 1, true))
-  if matches and redis.call('HEXISTS', key, 'payload') == 1 then
+  local row = args.jobPrefix .. id
+  local state, lastError = unpack(read('HMGET', row, 'state', 'last_error') or {})
+  local matches = args.errorContains == '' or string.find(lastError or '', args.errorContains, 1, true)
+  if state == 'dead' and matches and isJob(row) then
     redriven = redriven + 1
-    if not dry_run then redrive(KEYS[1], KEYS[2], KEYS[3], key, id) end
+    if args.dryRun ~= '1' then redrive(id, row, keys) end
   end
 end
 return {redriven, last, #ids > looked and 1 or 0}
@@ -1101,91 +1657,178 @@ return {redriven, last, #ids > looked and 1 or 0}
   },
   remove: {
     name: "remove",
-    sha1: "1f849553acc044f38dd980c17e6b5cfeb651382c",
+    sha1: "bec016e93259ed5e0e83ca7a8774d6cc669f8439",
     keys: ["emq:{q}:active","emq:{q}:pending","emq:{q}:schedule","emq:{q}:dead","emq:{q}:job:<id>","emq:{q}:start-by"],
     args: ["id"],
     repeatable: true,
     source: `-- remove: deletes a job from any state, unless a live lease holds it.
--- MOVE: pending | scheduled | dead -> none; active -> none once the lease has lapsed
--- KEYS: emq:{q}:active emq:{q}:pending emq:{q}:schedule emq:{q}:dead emq:{q}:job:<id> emq:{q}:start-by
--- ARGV: id
--- REPLIES: 1 = removed; 0 = gone; EMQLOCK job is held by a live lease
--- REPEATABLE: yes, a repeat answers 0
+-- MOVE: pending | scheduled | dead -> none; active -> none after its lease has lapsed
+-- KEYS:
+--   active    emq:{q}:active
+--   pending   emq:{q}:pending
+--   schedule  emq:{q}:schedule
+--   dead      emq:{q}:dead
+--   row       emq:{q}:job:<id>
+--   startBy   emq:{q}:start-by
+-- ARGV:
+--   id
+-- REPLIES:
+--   1 = removed
+--   0 = gone
+--   EMQLOCK job is held by a live lease
+-- REPEATABLE: yes, a repeat returns 0
 -- COST: 10 commands (HEXISTS, ZSCORE, HGET, TIME, ZREM five times, DEL) for a lapsed one, 8 for any other
+-- prologue
+local keys = {
+  active = KEYS[1], pending = KEYS[2], schedule = KEYS[3], dead = KEYS[4], row = KEYS[5], startBy = KEYS[6],
+}
+local args = {id = ARGV[1]}
+-- end: prologue
 -- block: read
--- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.
+-- Reads a row. A key of another type is not a row: nil. Any other error is raised.
 local function read(command, key, ...)
   local reply = redis.pcall(command, key, ...)
   if type(reply) ~= 'table' or not reply.err then return reply end
   if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end
 end
 -- end: read
-local existed = read('HEXISTS', KEYS[5], 'payload') or 0
-local deadline = redis.call('ZSCORE', KEYS[1], ARGV[1])
--- An id that stands in active although its job lives elsewhere is held by nobody.
-if existed == 1 and deadline and redis.call('HGET', KEYS[5], 'state') == 'active' then
-  local t = redis.call('TIME')
-  if tonumber(deadline) > t[1] * 1000 + math.floor(t[2] / 1000) then
-    return redis.error_reply('EMQLOCK job is held by a live lease')
+-- block: clock
+-- The clock of the server in ms. It is read once: one run of a script has one instant.
+local instant
+local function clock()
+  if not instant then
+    local t = redis.call('TIME')
+    instant = t[1] * 1000 + math.floor(t[2] / 1000)
   end
+  return instant
 end
-for _, set in ipairs({KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[6]}) do redis.call('ZREM', set, ARGV[1]) end
-redis.call('DEL', KEYS[5])
-return existed
+-- end: clock
+-- block: isJob
+-- A job exists if it has a row with a payload.
+local function isJob(row)
+  return read('HEXISTS', row, 'payload') == 1
+end
+-- end: isJob
+
+local existed = isJob(keys.row)
+local deadline = tonumber(redis.call('ZSCORE', keys.active, args.id))
+-- A duplicate entry in active is not a lease.
+if existed and deadline and redis.call('HGET', keys.row, 'state') == 'active' and deadline > clock() then
+  return redis.error_reply('EMQLOCK job is held by a live lease')
+end
+for _, set in ipairs({keys.active, keys.pending, keys.schedule, keys.dead, keys.startBy}) do
+  redis.call('ZREM', set, args.id)
+end
+redis.call('DEL', keys.row)
+return existed and 1 or 0
 `,
   },
   reschedule: {
     name: "reschedule",
-    sha1: "f82227009c887314ebd53aa6a4f76362782792ec",
+    sha1: "bc483dc0661174cfde0c4451422acdc0b902a1d8",
     keys: ["emq:{q}:schedule","emq:{q}:pending","emq:{q}:job:<id>"],
     args: ["id","delayMs","runAt"],
     repeatable: true,
-    source: `-- reschedule: moves a scheduled job to another time; a time that has come puts it into pending.
+    source: `-- reschedule: moves a scheduled job to another time; if that time has come, to pending.
 -- MOVE: scheduled -> scheduled | pending
--- KEYS: emq:{q}:schedule emq:{q}:pending emq:{q}:job:<id>
--- ARGV: id, delayMs (empty with a runAt), runAt (ms, empty with a delayMs)
--- REPLIES: {pending, 0} | {scheduled, run-at in ms}; {gone, 0}; EMQSTATE job is <state>
--- REPEATABLE: yes; by delayMs the time is counted anew
--- COST: 4 commands (HEXISTS, HGET, TIME, ZADD); 6 for a time that has come (ZREM and HSET as well); 2 when refused
+-- KEYS:
+--   schedule  emq:{q}:schedule
+--   pending   emq:{q}:pending
+--   row       emq:{q}:job:<id>
+-- ARGV:
+--   id
+--   delayMs  ms from now; empty with a runAt
+--   runAt    epoch ms; empty with a delayMs
+-- REPLIES:
+--   {pending, 0} | {scheduled, run-at in ms}
+--   {gone, 0}
+--   EMQSTATE job is <state>
+-- REPEATABLE: yes; a delayMs counts from the repeat
+-- COST: 4 commands (HEXISTS, HGET, TIME, ZADD); 6 if the time has come (ZREM and HSET as well); 2 if rejected
+-- prologue
+local keys = {schedule = KEYS[1], pending = KEYS[2], row = KEYS[3]}
+local args = {id = ARGV[1], delayMs = ARGV[2], runAt = ARGV[3]}
+-- end: prologue
 -- block: read
--- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.
+-- Reads a row. A key of another type is not a row: nil. Any other error is raised.
 local function read(command, key, ...)
   local reply = redis.pcall(command, key, ...)
   if type(reply) ~= 'table' or not reply.err then return reply end
   if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end
 end
 -- end: read
-if read('HEXISTS', KEYS[3], 'payload') ~= 1 then return {'gone', 0} end
-local state = redis.call('HGET', KEYS[3], 'state')
-if state ~= 'scheduled' then return redis.error_reply('EMQSTATE job is ' .. (state or 'unknown')) end
-local t = redis.call('TIME')
-local now = t[1] * 1000 + math.floor(t[2] / 1000)
-local run_at = tonumber(ARGV[3]) or now + tonumber(ARGV[2])
-if run_at > now then
-  redis.call('ZADD', KEYS[1], run_at, ARGV[1])
-  return {'scheduled', run_at}
+-- block: clock
+-- The clock of the server in ms. It is read once: one run of a script has one instant.
+local instant
+local function clock()
+  if not instant then
+    local t = redis.call('TIME')
+    instant = t[1] * 1000 + math.floor(t[2] / 1000)
+  end
+  return instant
 end
-redis.call('ZADD', KEYS[2], 0, ARGV[1])
-redis.call('ZREM', KEYS[1], ARGV[1])
-redis.call('HSET', KEYS[3], 'state', 'pending')
+-- end: clock
+-- block: isJob
+-- A job exists if it has a row with a payload.
+local function isJob(row)
+  return read('HEXISTS', row, 'payload') == 1
+end
+-- end: isJob
+
+if not isJob(keys.row) then return {'gone', 0} end
+local state = redis.call('HGET', keys.row, 'state')
+if state ~= 'scheduled' then return redis.error_reply('EMQSTATE job is ' .. (state or 'unknown')) end
+
+local runAt = tonumber(args.runAt) or clock() + tonumber(args.delayMs)
+if runAt > clock() then
+  redis.call('ZADD', keys.schedule, runAt, args.id)
+  return {'scheduled', runAt}
+end
+redis.call('ZADD', keys.pending, 0, args.id)
+redis.call('ZREM', keys.schedule, args.id)
+redis.call('HSET', keys.row, 'state', 'pending')
 return {'pending', 0}
 `,
   },
   retry: {
     name: "retry",
-    sha1: "0a203d362c6d059e6e261322a791aa0f07a4e8b4",
+    sha1: "818c7b113cc078ec820b4de206eec20272733bc9",
     keys: ["emq:{q}:active","emq:{q}:schedule","emq:{q}:dead","emq:{q}:job:<id>","emq:{q}:metrics:failed","emq:{q}:meta"],
     args: ["id","token","delayMs","maxAttempts","error","jitter?"],
     repeatable: true,
-    source: `-- retry: gives a failed job back, to run again later or to be dead when its budget is spent.
+    source: `-- retry: gives a failed job back, to run again later, or to be dead if its budget is used up.
 -- MOVE: active -> scheduled | dead
--- KEYS: emq:{q}:active emq:{q}:schedule emq:{q}:dead emq:{q}:job:<id> emq:{q}:metrics:failed emq:{q}:meta
--- ARGV: id, token, delayMs (empty = the queue's backoff), maxAttempts (0 = no limit; empty = the job's, else the queue's), error (text), jitter? (0 <= jitter < 1, asks for the extended form)
--- REPLIES: scheduled | dead; extended {scheduled, delay in ms} | {dead, 0}; EMQSTALE retry token mismatch, followed by (lapsed) or (released) where that is the reason; EMQSTALE job gone
--- REPEATABLE: yes, a repeat is refused as (released)
--- COST: 5 commands (HMGET, TIME, ZADD, ZREM, HSET); one more to read the queue's policy, one more to count a death; 1 when refused
+-- KEYS:
+--   active    emq:{q}:active
+--   schedule  emq:{q}:schedule
+--   dead      emq:{q}:dead
+--   row       emq:{q}:job:<id>
+--   failed    emq:{q}:metrics:failed
+--   meta      emq:{q}:meta
+-- ARGV:
+--   id
+--   token
+--   delayMs      ms; empty = the queue's backoff
+--   maxAttempts  0 = no limit; empty = the job's, else the queue's
+--   error        text
+--   jitter?      0 <= jitter < 1; asks for the extended form
+-- REPLIES:
+--   scheduled | dead
+--   extended {scheduled, delay in ms} | {dead, 0}
+--   EMQSTALE retry token mismatch, followed by (lapsed) or (released) where that is the reason
+--   EMQSTALE job gone
+-- REPEATABLE: yes, a repeat is rejected as (released)
+-- COST:
+--   5 commands (HMGET, TIME, ZADD, ZREM, HSET); 1 if rejected
+--   1 more to read the queue's policy (HMGET), 1 more to count a dead job (HINCRBY)
+-- prologue
+local keys = {active = KEYS[1], schedule = KEYS[2], dead = KEYS[3], row = KEYS[4], failed = KEYS[5], meta = KEYS[6]}
+local args = {
+  id = ARGV[1], token = ARGV[2], delayMs = ARGV[3], maxAttempts = ARGV[4], error = ARGV[5], jitter = ARGV[6],
+}
+-- end: prologue
 -- block: read
--- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.
+-- Reads a row. A key of another type is not a row: nil. Any other error is raised.
 local function read(command, key, ...)
   local reply = redis.pcall(command, key, ...)
   if type(reply) ~= 'table' or not reply.err then return reply end
@@ -1193,131 +1836,177 @@ local function read(command, key, ...)
 end
 -- end: read
 -- block: write
--- A Redis that is full refuses what takes memory, but not behind a write that takes none: jobs must still come out of it.
-local function write(command, ...)
-  local reply = redis.pcall(command, ...)
+-- Writes to a sorted set (ZADD) or a row (HSET), also when Redis is out of memory: jobs must still get out of a full
+-- Redis. It rejects a write that takes memory, unless the script has already made a write that takes none.
+local function write(command, key, ...)
+  local reply = redis.pcall(command, key, ...)
   if type(reply) ~= 'table' or not reply.err then return reply end
-  if string.find(reply.err, 'OOM', 1, true) then redis.call('ZREM', KEYS[1], '') end
-  return redis.call(command, ...)
+  if string.find(reply.err, 'OOM', 1, true) then redis.call(command == 'ZADD' and 'ZREM' or 'HDEL', key, '') end
+  return redis.call(command, key, ...)
 end
 -- end: write
+-- block: count
+-- Adds to a counter. No move depends on a counter: one that cannot be written is skipped.
+local function count(counter, number)
+  if counter and number > 0 then redis.pcall('HINCRBY', counter, 'count', number) end
+end
+-- end: count
+-- block: clock
+-- The clock of the server in ms. It is read once: one run of a script has one instant.
+local instant
+local function clock()
+  if not instant then
+    local t = redis.call('TIME')
+    instant = t[1] * 1000 + math.floor(t[2] / 1000)
+  end
+  return instant
+end
+-- end: clock
 -- block: whole
--- A number of a setting or a row: whole and not negative, or nothing.
+-- The number in a setting or a row: whole and not negative; nil for anything else.
 local function whole(text)
   local number = tonumber(text)
   if number and number >= 0 and number < 2 ^ 53 and number == math.floor(number) then return number end
 end
 -- end: whole
-local row = read('HMGET', KEYS[4], 'payload', 'attempts', 'state', 'lapsed', 'base', 'max_attempts', 'failures', 'last_error')
-if not row or not row[1] then return redis.error_reply('EMQSTALE job gone') end
-if ARGV[2] ~= row[2] or ARGV[2] == '0' then
-  return redis.error_reply('EMQSTALE retry token mismatch')
+-- block: staleness
+-- Why a token is stale: superseded, released or lapsed; nil for the token of the current lease.
+local function staleness(token, attempts, state, lapsed)
+  if token ~= attempts or token == '0' then return 'superseded' end
+  if state == 'active' then return nil end
+  return lapsed == token and 'lapsed' or 'released'
 end
-if row[3] ~= 'active' then
-  local reason = row[4] == ARGV[2] and 'lapsed' or 'released'
-  return redis.error_reply('EMQSTALE retry token mismatch (' .. reason .. ')')
+-- end: staleness
+-- block: stale
+-- The error reply to a stale token.
+local function stale(move, reason)
+  local suffix = reason == 'superseded' and '' or ' (' .. reason .. ')'
+  return redis.error_reply('EMQSTALE ' .. move .. ' token mismatch' .. suffix)
 end
-
-local policy = {}
-if ARGV[3] == '' or ARGV[4] == '' then
-  policy = redis.call('HMGET', KEYS[6], 'maxAttempts', 'backoffBaseMs', 'backoffMaxMs')
+-- end: stale
+-- block: policyOf
+-- The retry policy of a queue from its settings, with the defaults of those that are absent or malformed.
+local function policyOf(maxAttempts, backoffBaseMs, backoffMaxMs)
+  return {
+    maxAttempts = whole(maxAttempts) or 5,
+    backoffBaseMs = whole(backoffBaseMs) or 1000,
+    backoffMaxMs = whole(backoffMaxMs) or 600000,
+  }
 end
-local used = (tonumber(row[2]) or 0) - (tonumber(row[5]) or 0)
-local limit = tonumber(ARGV[4]) or whole(row[6]) or whole(policy[1]) or 5
-local delay = tonumber(ARGV[3])
+-- end: policyOf
+-- block: budget
+-- The budget of a job: attempts used, how many it may use (0 = no limit), and whether all of them are used. The limit
+-- is the value of the call, else the job's, else the queue's.
+local function budget(attempts, base, ofCall, ofJob, policy)
+  local used = (tonumber(attempts) or 0) - (tonumber(base) or 0)
+  local limit = tonumber(ofCall) or whole(ofJob) or policy.maxAttempts
+  return used, limit, limit > 0 and used >= limit
+end
+-- end: budget
 -- block: backoff
-local function ceiling(attempt)
-  local base, most = whole(policy[2]) or 1000, whole(policy[3]) or 600000
-  return math.min(most, base * 2 ^ math.max(0, math.min(attempt - 1, 40)))
+-- The longest delay in ms before the next attempt: it doubles with each attempt, up to a maximum.
+local function backoff(used, policy)
+  return math.min(policy.backoffMaxMs, policy.backoffBaseMs * 2 ^ math.max(0, math.min(used - 1, 40)))
 end
 -- end: backoff
-if not delay then delay = math.floor(ceiling(used) * (tonumber(ARGV[6]) or 1)) end
+-- block: failure
+-- The fields that record a failure: the last error, and a ring of the last five with attempt, instant and error.
+local function failure(attempt, now, error, failures)
+  local nth = (tonumber(failures) or 0) + 1
+  local entry = attempt .. ' ' .. string.format('%.0f', now) .. ' ' .. error
+  return 'last_error', error, 'failures', nth, 'error:' .. nth % 5, entry
+end
+-- end: failure
 
-local t = redis.call('TIME')
-local now = t[1] * 1000 + math.floor(t[2] / 1000)
-local state = 'scheduled'
-if limit > 0 and used >= limit then
-  state = 'dead'
-  delay = 0
-  write('ZADD', KEYS[3], 0, ARGV[1])
-  redis.pcall('HINCRBY', KEYS[5], 'count', 1)
-else
-  write('ZADD', KEYS[2], now + delay, ARGV[1])
+local payload, attempts, state, lapsed, base, maxAttempts, failures, lastError = unpack(read('HMGET', keys.row,
+  'payload', 'attempts', 'state', 'lapsed', 'base', 'max_attempts', 'failures', 'last_error') or {})
+if not payload then return redis.error_reply('EMQSTALE job gone') end
+local reason = staleness(args.token, attempts, state, lapsed)
+if reason then return stale('retry', reason) end
+
+local settings = {}
+if args.delayMs == '' or args.maxAttempts == '' then
+  settings = redis.call('HMGET', keys.meta, 'maxAttempts', 'backoffBaseMs', 'backoffMaxMs')
 end
-redis.call('ZREM', KEYS[1], ARGV[1])
-if ARGV[6] or row[8] then
-  -- The last five failures, a ring of fields. In the short form the first one leaves last_error alone.
-  local nth = (tonumber(row[7]) or 0) + 1
-  redis.call('HSET', KEYS[4], 'state', state, 'last_error', ARGV[5],
-    'failures', nth, 'error:' .. nth % 5, row[2] .. ' ' .. string.format('%.0f', now) .. ' ' .. ARGV[5])
+local policy = policyOf(unpack(settings))
+local used, _, isSpent = budget(attempts, base, args.maxAttempts, maxAttempts, policy)
+local delay = tonumber(args.delayMs) or math.floor(backoff(used, policy) * (tonumber(args.jitter) or 1))
+local now, newState = clock(), 'scheduled'
+
+if isSpent then
+  newState, delay = 'dead', 0
+  write('ZADD', keys.dead, 0, args.id)
+  count(keys.failed, 1)
 else
-  redis.call('HSET', KEYS[4], 'state', state, 'last_error', ARGV[5])
+  write('ZADD', keys.schedule, now + delay, args.id)
 end
-if ARGV[6] then return {state, delay} end
-return state
+redis.call('ZREM', keys.active, args.id)
+if args.jitter or lastError then
+  redis.call('HSET', keys.row, 'state', newState, failure(attempts, now, args.error, failures))
+else
+  -- In the short form a first failure adds no other field: other clients compare the whole row.
+  redis.call('HSET', keys.row, 'state', newState, 'last_error', args.error)
+end
+return args.jitter and {newState, delay} or newState
 `,
   },
   settle: {
     name: "settle",
-    sha1: "29eed7e8b77e8e458fd06d9de9e36c7bde748c50",
+    sha1: "1ba7bae6d92904ad38d8fef784ce7aa6ce1af3f2",
     keys: ["emq:{q}:active","emq:{q}:pending","emq:{q}:schedule","emq:{q}:dead","emq:{q}:metrics:completed","emq:{q}:metrics:failed","emq:{q}:metrics:ghosts","emq:{q}:meta","emq:{q}:start-by"],
     keysEach: ["emq:{q}:job:<id>"],
     args: [],
     argsEach: ["action","id","token","ms","maxAttempts","error","jitter"],
     repeatable: true,
-    source: `-- settle: ends or extends the leases of many jobs, each by an action of its own; each item answers for itself.
--- MOVE: active -> none (complete) | scheduled or dead (retry) | dead (fail) | pending or scheduled (release) | active (extend)
--- KEYS: emq:{q}:active emq:{q}:pending emq:{q}:schedule emq:{q}:dead emq:{q}:metrics:completed emq:{q}:metrics:failed emq:{q}:metrics:ghosts emq:{q}:meta emq:{q}:start-by
--- KEYS EACH: emq:{q}:job:<id>
--- ARGV EACH: action (complete | retry | fail | release | extend), id, token, ms (retry: delayMs, empty = the queue's backoff; release: delayMs; extend: leaseMs), maxAttempts (retry; 0 = no limit; empty = the job's, else the queue's), error (text), jitter (0 <= jitter < 1)
--- REPLIES: for each item a pair {completed | scheduled | dead | pending | extended, delay or lease in ms}, {gone, 0} or {stale, superseded | released | lapsed}
--- REPEATABLE: yes: a repeated complete answers gone, a repeated extend extends again from now, the others are refused as released
--- COST: 2 commands an item (HMGET, HEXISTS) and for a batch of completes 3 (ZREM, DEL, HINCRBY); 3 more for each other action (ZADD, ZREM, HSET), TIME and the queue's policy once; 1 for a job that is gone, 3 when it was to be completed
-local active, pending, schedule, dead, completed, failed, ghosts, meta, start_by = unpack(KEYS, 1, 9)
-local FIXED, FIELDS = 9, 7
--- block: chunked
--- Lua hands a call a few thousand values at the most.
-local function chunked(command, key, values)
-  for first = 1, #values, 1000 do
-    redis.call(command, key, unpack(values, first, math.min(first + 999, #values)))
-  end
+    source: `-- settle: ends or extends the leases of many jobs, each by its own action; each item has its own reply.
+-- MOVE:
+--   active -> none (complete), scheduled | dead (retry), dead (fail), pending | scheduled (release), active (extend)
+--   pending | scheduled | dead -> none (complete) for the last holder after a lapse
+-- KEYS:
+--   active     emq:{q}:active
+--   pending    emq:{q}:pending
+--   schedule   emq:{q}:schedule
+--   dead       emq:{q}:dead
+--   completed  emq:{q}:metrics:completed
+--   failed     emq:{q}:metrics:failed
+--   ghosts     emq:{q}:metrics:ghosts
+--   meta       emq:{q}:meta
+--   startBy    emq:{q}:start-by
+-- KEYS EACH:
+--   row        emq:{q}:job:<id>
+-- ARGV EACH:
+--   action       complete | retry | fail | release | extend
+--   id
+--   token
+--   ms           retry: delay, empty = the queue's backoff; release: delay; extend: lease
+--   maxAttempts  retry: 0 = no limit; empty = the job's, else the queue's
+--   error        retry and fail: text
+--   jitter       retry: 0 <= jitter < 1
+-- REPLIES:
+--   for each item a pair {completed | scheduled | dead | pending | extended, delay or lease in ms}
+--   or {gone, 0}
+--   or {stale, superseded | released | lapsed}
+-- REPEATABLE: yes: complete returns gone, extend extends again from now, the others are rejected as released
+-- COST:
+--   2 commands an item (HMGET, HEXISTS) and 3 for a batch of completes (ZREM, DEL, HINCRBY)
+--   3 more for each other action (ZADD, ZREM, HSET); TIME and the queue's policy once
+--   1 for a job that is gone, 3 if it was to be completed
+-- prologue
+local keys = {
+  active = KEYS[1], pending = KEYS[2], schedule = KEYS[3], dead = KEYS[4], completed = KEYS[5], failed = KEYS[6],
+  ghosts = KEYS[7], meta = KEYS[8], startBy = KEYS[9],
+}
+local items = {}
+for nth = 1, #ARGV / 7 do
+  local at = (nth - 1) * 7
+  items[nth] = {
+    row = KEYS[9 + nth], action = ARGV[at + 1], id = ARGV[at + 2], token = ARGV[at + 3], ms = ARGV[at + 4],
+    maxAttempts = ARGV[at + 5], error = ARGV[at + 6], jitter = ARGV[at + 7],
+  }
 end
--- end: chunked
-
-local now
-local function clock()
-  if not now then
-    local t = redis.call('TIME')
-    now = t[1] * 1000 + math.floor(t[2] / 1000)
-  end
-  return now
-end
-
--- block: whole
--- A number of a setting or a row: whole and not negative, or nothing.
-local function whole(text)
-  local number = tonumber(text)
-  if number and number >= 0 and number < 2 ^ 53 and number == math.floor(number) then return number end
-end
--- end: whole
-
-local policy
--- block: backoff
-local function ceiling(attempt)
-  local base, most = whole(policy[2]) or 1000, whole(policy[3]) or 600000
-  return math.min(most, base * 2 ^ math.max(0, math.min(attempt - 1, 40)))
-end
--- end: backoff
-local function read_policy()
-  if not policy then policy = redis.call('HMGET', meta, 'maxAttempts', 'backoffBaseMs', 'backoffMaxMs') end
-end
-
-local retired, retired_ids, unindexed, died, dropped = {}, {}, {}, 0, 0
-local gone = {}
-local set_of = {active = active, pending = pending, scheduled = schedule, dead = dead}
-
+-- end: prologue
 -- block: read
--- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.
+-- Reads a row. A key of another type is not a row: nil. Any other error is raised.
 local function read(command, key, ...)
   local reply = redis.pcall(command, key, ...)
   if type(reply) ~= 'table' or not reply.err then return reply end
@@ -1325,142 +2014,227 @@ local function read(command, key, ...)
 end
 -- end: read
 -- block: write
--- A Redis that is full refuses what takes memory, but not behind a write that takes none: jobs must still come out of it.
-local function write(command, ...)
-  local reply = redis.pcall(command, ...)
+-- Writes to a sorted set (ZADD) or a row (HSET), also when Redis is out of memory: jobs must still get out of a full
+-- Redis. It rejects a write that takes memory, unless the script has already made a write that takes none.
+local function write(command, key, ...)
+  local reply = redis.pcall(command, key, ...)
   if type(reply) ~= 'table' or not reply.err then return reply end
-  if string.find(reply.err, 'OOM', 1, true) then redis.call('ZREM', KEYS[1], '') end
-  return redis.call(command, ...)
+  if string.find(reply.err, 'OOM', 1, true) then redis.call(command == 'ZADD' and 'ZREM' or 'HDEL', key, '') end
+  return redis.call(command, key, ...)
 end
 -- end: write
-
-local function failure(key, token, state, nth, text)
-  redis.call('HSET', key, 'state', state, 'last_error', text,
-    'failures', nth, 'error:' .. nth % 5, token .. ' ' .. string.format('%.0f', clock()) .. ' ' .. text)
+-- block: chunked
+-- Runs a command with many values, a thousand at a time, because Lua passes only a few thousand values to one call.
+-- Without a key, the values are the keys.
+local function chunked(command, key, values)
+  for first = 1, #values, 1000 do
+    local last = math.min(first + 999, #values)
+    if key then redis.call(command, key, unpack(values, first, last))
+    else redis.call(command, unpack(values, first, last)) end
+  end
 end
+-- end: chunked
+-- block: append
+-- Appends values to a list, for example a score and an id, as ZADD takes them.
+local function append(list, ...)
+  for _, value in ipairs({...}) do list[#list + 1] = value end
+end
+-- end: append
+-- block: clock
+-- The clock of the server in ms. It is read once: one run of a script has one instant.
+local instant
+local function clock()
+  if not instant then
+    local t = redis.call('TIME')
+    instant = t[1] * 1000 + math.floor(t[2] / 1000)
+  end
+  return instant
+end
+-- end: clock
+-- block: whole
+-- The number in a setting or a row: whole and not negative; nil for anything else.
+local function whole(text)
+  local number = tonumber(text)
+  if number and number >= 0 and number < 2 ^ 53 and number == math.floor(number) then return number end
+end
+-- end: whole
+-- block: count
+-- Adds to a counter. No move depends on a counter: one that cannot be written is skipped.
+local function count(counter, number)
+  if counter and number > 0 then redis.pcall('HINCRBY', counter, 'count', number) end
+end
+-- end: count
+-- block: isJob
+-- A job exists if it has a row with a payload.
+local function isJob(row)
+  return read('HEXISTS', row, 'payload') == 1
+end
+-- end: isJob
+-- block: setOf
+-- The set that the state of a row names. The set is \`schedule\`, the state is \`scheduled\`.
+local function setOf(state, keys)
+  return ({pending = keys.pending, active = keys.active, scheduled = keys.schedule, dead = keys.dead})[state or '']
+end
+-- end: setOf
+-- block: removeGhost
+-- Deletes the half row of a ghost, and its id from a set. Returns whether there was a half row.
+local function removeGhost(row, id, set)
+  local existed = redis.call('DEL', row) == 1
+  if existed and set then redis.call('ZREM', set, id) end
+  return existed
+end
+-- end: removeGhost
+-- block: staleness
+-- Why a token is stale: superseded, released or lapsed; nil for the token of the current lease.
+local function staleness(token, attempts, state, lapsed)
+  if token ~= attempts or token == '0' then return 'superseded' end
+  if state == 'active' then return nil end
+  return lapsed == token and 'lapsed' or 'released'
+end
+-- end: staleness
+-- block: policyOf
+-- The retry policy of a queue from its settings, with the defaults of those that are absent or malformed.
+local function policyOf(maxAttempts, backoffBaseMs, backoffMaxMs)
+  return {
+    maxAttempts = whole(maxAttempts) or 5,
+    backoffBaseMs = whole(backoffBaseMs) or 1000,
+    backoffMaxMs = whole(backoffMaxMs) or 600000,
+  }
+end
+-- end: policyOf
+-- block: budget
+-- The budget of a job: attempts used, how many it may use (0 = no limit), and whether all of them are used. The limit
+-- is the value of the call, else the job's, else the queue's.
+local function budget(attempts, base, ofCall, ofJob, policy)
+  local used = (tonumber(attempts) or 0) - (tonumber(base) or 0)
+  local limit = tonumber(ofCall) or whole(ofJob) or policy.maxAttempts
+  return used, limit, limit > 0 and used >= limit
+end
+-- end: budget
+-- block: backoff
+-- The longest delay in ms before the next attempt: it doubles with each attempt, up to a maximum.
+local function backoff(used, policy)
+  return math.min(policy.backoffMaxMs, policy.backoffBaseMs * 2 ^ math.max(0, math.min(used - 1, 40)))
+end
+-- end: backoff
+-- block: failure
+-- The fields that record a failure: the last error, and a ring of the last five with attempt, instant and error.
+local function failure(attempt, now, error, failures)
+  local nth = (tonumber(failures) or 0) + 1
+  local entry = attempt .. ' ' .. string.format('%.0f', now) .. ' ' .. error
+  return 'last_error', error, 'failures', nth, 'error:' .. nth % 5, entry
+end
+-- end: failure
 
-local function settle(i)
-  local at = (i - 1) * FIELDS
-  local action, id, token, ms, max, text, jitter = unpack(ARGV, at + 1, at + FIELDS)
-  local key = KEYS[FIXED + i]
-  if gone[id] then return 'gone', 0 end
-  if read('HEXISTS', key, 'payload') ~= 1 then
-    if action ~= 'complete' then return 'gone', 0 end
-    -- What is left of a ghost is taken away, and the id with it.
-    local set = set_of[read('HGET', key, 'state') or '']
-    if redis.call('DEL', key) == 1 then
-      if set then redis.call('ZREM', set, id) end
+local completedIds, completedRows, isCompleted, unindexed, died, dropped = {}, {}, {}, {}, 0, 0
+local queuePolicy
+
+local function settle(item)
+  local action, id, token, row = item.action, item.id, item.token, item.row
+  if isCompleted[id] then return 'gone', 0 end
+  if not isJob(row) then
+    if action == 'complete' and removeGhost(row, id, setOf(read('HGET', row, 'state'), keys)) then
       dropped = dropped + 1
     end
     return 'gone', 0
   end
-  local row = redis.call('HMGET', key, 'attempts', 'state', 'lapsed', 'base', 'max_attempts', 'failures', 'start_by')
-  if token ~= row[1] or token == '0' then return 'stale', 'superseded' end
-  if row[2] ~= 'active' then
-    if row[3] ~= token then return 'stale', 'released' end
-    if action ~= 'complete' then return 'stale', 'lapsed' end
-    -- The reaper took the lease away and nobody has claimed since: the work is done, and nobody else has it.
-    if set_of[row[2]] then redis.call('ZREM', set_of[row[2]], id) end
-  end
+  local attempts, state, lapsed, base, maxAttempts, failures, startBy = unpack(redis.call('HMGET', row,
+    'attempts', 'state', 'lapsed', 'base', 'max_attempts', 'failures', 'start_by'))
+  local reason = staleness(token, attempts, state, lapsed)
+  -- After a lapse the last holder may still complete the job: the work is done, and no other consumer has the job.
+  if reason and not (reason == 'lapsed' and action == 'complete') then return 'stale', reason end
 
   if action == 'complete' then
-    gone[id] = true
-    retired[#retired + 1] = key
-    retired_ids[#retired_ids + 1] = id
-    if row[7] then unindexed[#unindexed + 1] = id end
+    local set = setOf(state, keys)
+    if set and set ~= keys.active then redis.call('ZREM', set, id) end
+    isCompleted[id] = true
+    append(completedIds, id)
+    append(completedRows, row)
+    if startBy then append(unindexed, id) end
     return 'completed', 0
   end
   if action == 'extend' then
-    local moved = write('ZADD', active, 'XX', 'CH', clock() + tonumber(ms), id)
-    -- A lease that stands nowhere cannot be extended: its job would never lapse.
-    if moved == 0 and not redis.call('ZSCORE', active, id) then return 'stale', 'lapsed' end
-    return 'extended', tonumber(ms)
+    local lease = tonumber(item.ms)
+    local changed = write('ZADD', keys.active, 'XX', 'CH', clock() + lease, id)
+    -- A job that is not in active has no lease to extend: it would never lapse.
+    if changed == 0 and not redis.call('ZSCORE', keys.active, id) then return 'stale', 'lapsed' end
+    return 'extended', lease
   end
   if action == 'release' then
-    local delay = tonumber(ms) or 0
-    local state = delay > 0 and 'scheduled' or 'pending'
-    write('ZADD', delay > 0 and schedule or pending, delay > 0 and clock() + delay or 0, id)
-    redis.call('ZREM', active, id)
-    redis.call('HSET', key, 'state', state, 'base', string.format('%.0f', (tonumber(row[4]) or 0) + 1))
-    return state, delay
+    local delay = tonumber(item.ms) or 0
+    local newState = delay > 0 and 'scheduled' or 'pending'
+    write('ZADD', setOf(newState, keys), delay > 0 and clock() + delay or 0, id)
+    redis.call('ZREM', keys.active, id)
+    redis.call('HSET', row, 'state', newState, 'base', string.format('%.0f', (tonumber(base) or 0) + 1))
+    return newState, delay
   end
 
-  local nth = (tonumber(row[6]) or 0) + 1
-  local used = (tonumber(token) or 0) - (tonumber(row[4]) or 0)
-  local delay, limit = tonumber(ms), tonumber(max)
-  if action == 'retry' and not (delay and limit) then
-    read_policy()
-    limit = limit or whole(row[5]) or whole(policy[1]) or 5
-    delay = delay or math.floor(ceiling(used) * (tonumber(jitter) or 1))
+  local delay, dies = tonumber(item.ms), action == 'fail'
+  if not dies then
+    if not queuePolicy and not (delay and tonumber(item.maxAttempts)) then
+      queuePolicy = policyOf(unpack(redis.call('HMGET', keys.meta, 'maxAttempts', 'backoffBaseMs', 'backoffMaxMs')))
+    end
+    local policy = queuePolicy or policyOf()
+    local used, _, isSpent = budget(token, base, item.maxAttempts, maxAttempts, policy)
+    delay = delay or math.floor(backoff(used, policy) * (tonumber(item.jitter) or 1))
+    dies = isSpent
   end
-  local dies = action == 'fail' or (limit > 0 and used >= limit)
-  if dies then
-    write('ZADD', dead, 0, id)
-    redis.call('ZREM', active, id)
-    failure(key, token, 'dead', nth, text)
-    died = died + 1
-    return 'dead', 0
-  end
-  write('ZADD', schedule, clock() + delay, id)
-  redis.call('ZREM', active, id)
-  failure(key, token, 'scheduled', nth, text)
-  return 'scheduled', delay
+  local newState = dies and 'dead' or 'scheduled'
+  write('ZADD', setOf(newState, keys), dies and 0 or clock() + delay, id)
+  redis.call('ZREM', keys.active, id)
+  redis.call('HSET', row, 'state', newState, failure(token, clock(), item.error, failures))
+  if not dies then return newState, delay end
+  died = died + 1
+  return newState, 0
 end
 
 local replies = {}
-for i = 1, #ARGV / FIELDS do
-  replies[i * 2 - 1], replies[i * 2] = settle(i)
-end
-chunked('ZREM', active, retired_ids)
-chunked('ZREM', start_by, unindexed)
-if #retired > 0 then
-  redis.call('DEL', unpack(retired))
-  redis.pcall('HINCRBY', completed, 'count', #retired)
-end
-if died > 0 then redis.pcall('HINCRBY', failed, 'count', died) end
-if dropped > 0 then redis.pcall('HINCRBY', ghosts, 'count', dropped) end
+for _, item in ipairs(items) do append(replies, settle(item)) end
+chunked('ZREM', keys.active, completedIds)
+chunked('ZREM', keys.startBy, unindexed)
+chunked('DEL', nil, completedRows)
+count(keys.completed, #completedIds)
+count(keys.failed, died)
+count(keys.ghosts, dropped)
 return replies
 `,
   },
   sweep: {
     name: "sweep",
-    sha1: "91b4a4ee27630682f22a787e1fdf28382ffcf7da",
+    sha1: "27cdcec6d7adec6ac28242aa5daa4a2d293e66c4",
     keys: ["emq:{q}:active","emq:{q}:pending","emq:{q}:schedule","emq:{q}:dead","emq:{q}:metrics:failed","emq:{q}:metrics:ghosts","emq:{q}:meta","emq:{q}:start-by"],
     args: ["jobPrefix","limit","jitter"],
     repeatable: true,
-    source: `-- sweep: the maintenance of one queue in one visit: promotes what is due, reaps what has lapsed, ends what was to start by now; each bounded.
--- MOVE: scheduled -> pending; active -> pending | scheduled | dead; pending | scheduled -> dead for a job that was to start by now
--- KEYS: emq:{q}:active emq:{q}:pending emq:{q}:schedule emq:{q}:dead emq:{q}:metrics:failed emq:{q}:metrics:ghosts emq:{q}:meta emq:{q}:start-by
--- ARGV: jobPrefix, limit (jobs of each kind), jitter (0 <= jitter < 1)
--- REPLIES: {server's now in ms, promoted, reaped, dead, ghosts, 1 when more is left, ms of the next visit that pays or -1 when the queue rests}
+    source: `-- sweep: maintains one queue: promotes due jobs, reaps lapsed ones, moves jobs past their startBy to dead; each bounded.
+-- MOVE:
+--   scheduled -> pending; active -> pending | scheduled | dead
+--   pending | scheduled -> dead for a job past its startBy
+-- KEYS:
+--   active    emq:{q}:active
+--   pending   emq:{q}:pending
+--   schedule  emq:{q}:schedule
+--   dead      emq:{q}:dead
+--   failed    emq:{q}:metrics:failed
+--   ghosts    emq:{q}:metrics:ghosts
+--   meta      emq:{q}:meta
+--   startBy   emq:{q}:start-by
+-- ARGV:
+--   jobPrefix
+--   limit      jobs of each kind
+--   jitter     0 <= jitter < 1
+-- REPLIES:
+--   {now in ms, promoted, reaped, dead, ghosts, 1 if more is left, next useful visit in ms or -1 if there is none}
 -- REPEATABLE: yes, it moves what is due by the server's clock
 -- COST: 6 commands at rest (TIME, ZRANGE, ZRANGE, ZRANGE, ZCARD, ZCARD); more for what it moves
-local active, pending, schedule, dead, failed, ghosts, meta, start_by = unpack(KEYS)
-local prefix, SWEEP, jitter = ARGV[1], math.max(0, math.floor(tonumber(ARGV[2]))), tonumber(ARGV[3]) or 0.5
-local policy = {}
--- block: chunked
--- Lua hands a call a few thousand values at the most.
-local function chunked(command, key, values)
-  for first = 1, #values, 1000 do
-    redis.call(command, key, unpack(values, first, math.min(first + 999, #values)))
-  end
-end
--- end: chunked
--- block: whole
--- A number of a setting or a row: whole and not negative, or nothing.
-local function whole(text)
-  local number = tonumber(text)
-  if number and number >= 0 and number < 2 ^ 53 and number == math.floor(number) then return number end
-end
--- end: whole
--- block: backoff
-local function ceiling(attempt)
-  local base, most = whole(policy[2]) or 1000, whole(policy[3]) or 600000
-  return math.min(most, base * 2 ^ math.max(0, math.min(attempt - 1, 40)))
-end
--- end: backoff
+-- prologue
+local keys = {
+  active = KEYS[1], pending = KEYS[2], schedule = KEYS[3], dead = KEYS[4], failed = KEYS[5], ghosts = KEYS[6],
+  meta = KEYS[7], startBy = KEYS[8],
+}
+local args = {jobPrefix = ARGV[1], limit = ARGV[2], jitter = ARGV[3]}
+-- end: prologue
 -- block: read
--- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.
+-- Reads a row. A key of another type is not a row: nil. Any other error is raised.
 local function read(command, key, ...)
   local reply = redis.pcall(command, key, ...)
   if type(reply) ~= 'table' or not reply.err then return reply end
@@ -1468,156 +2242,285 @@ local function read(command, key, ...)
 end
 -- end: read
 -- block: write
--- A Redis that is full refuses what takes memory, but not behind a write that takes none: jobs must still come out of it.
-local function write(command, ...)
-  local reply = redis.pcall(command, ...)
+-- Writes to a sorted set (ZADD) or a row (HSET), also when Redis is out of memory: jobs must still get out of a full
+-- Redis. It rejects a write that takes memory, unless the script has already made a write that takes none.
+local function write(command, key, ...)
+  local reply = redis.pcall(command, key, ...)
   if type(reply) ~= 'table' or not reply.err then return reply end
-  if string.find(reply.err, 'OOM', 1, true) then redis.call('ZREM', KEYS[1], '') end
-  return redis.call(command, ...)
+  if string.find(reply.err, 'OOM', 1, true) then redis.call(command == 'ZADD' and 'ZREM' or 'HDEL', key, '') end
+  return redis.call(command, key, ...)
 end
 -- end: write
+-- block: chunked
+-- Runs a command with many values, a thousand at a time, because Lua passes only a few thousand values to one call.
+-- Without a key, the values are the keys.
+local function chunked(command, key, values)
+  for first = 1, #values, 1000 do
+    local last = math.min(first + 999, #values)
+    if key then redis.call(command, key, unpack(values, first, last))
+    else redis.call(command, unpack(values, first, last)) end
+  end
+end
+-- end: chunked
+-- block: append
+-- Appends values to a list, for example a score and an id, as ZADD takes them.
+local function append(list, ...)
+  for _, value in ipairs({...}) do list[#list + 1] = value end
+end
+-- end: append
+-- block: clock
+-- The clock of the server in ms. It is read once: one run of a script has one instant.
+local instant
+local function clock()
+  if not instant then
+    local t = redis.call('TIME')
+    instant = t[1] * 1000 + math.floor(t[2] / 1000)
+  end
+  return instant
+end
+-- end: clock
+-- block: whole
+-- The number in a setting or a row: whole and not negative; nil for anything else.
+local function whole(text)
+  local number = tonumber(text)
+  if number and number >= 0 and number < 2 ^ 53 and number == math.floor(number) then return number end
+end
+-- end: whole
+-- block: count
+-- Adds to a counter. No move depends on a counter: one that cannot be written is skipped.
+local function count(counter, number)
+  if counter and number > 0 then redis.pcall('HINCRBY', counter, 'count', number) end
+end
+-- end: count
+-- block: isJob
+-- A job exists if it has a row with a payload.
+local function isJob(row)
+  return read('HEXISTS', row, 'payload') == 1
+end
+-- end: isJob
+-- block: setOf
+-- The set that the state of a row names. The set is \`schedule\`, the state is \`scheduled\`.
+local function setOf(state, keys)
+  return ({pending = keys.pending, active = keys.active, scheduled = keys.schedule, dead = keys.dead})[state or '']
+end
+-- end: setOf
+-- block: livesElsewhere
+-- Whether an id in \`set\` is a duplicate entry of a job that is in \`home\`, the set that its row names. The id of a ghost
+-- may have been enqueued again: the job stays where its row says.
+local function livesElsewhere(id, set, home)
+  return home and home ~= set and redis.call('ZSCORE', home, id)
+end
+-- end: livesElsewhere
+-- block: removeGhost
+-- Deletes the half row of a ghost, and its id from a set. Returns whether there was a half row.
+local function removeGhost(row, id, set)
+  local existed = redis.call('DEL', row) == 1
+  if existed and set then redis.call('ZREM', set, id) end
+  return existed
+end
+-- end: removeGhost
+-- block: policyOf
+-- The retry policy of a queue from its settings, with the defaults of those that are absent or malformed.
+local function policyOf(maxAttempts, backoffBaseMs, backoffMaxMs)
+  return {
+    maxAttempts = whole(maxAttempts) or 5,
+    backoffBaseMs = whole(backoffBaseMs) or 1000,
+    backoffMaxMs = whole(backoffMaxMs) or 600000,
+  }
+end
+-- end: policyOf
+-- block: budget
+-- The budget of a job: attempts used, how many it may use (0 = no limit), and whether all of them are used. The limit
+-- is the value of the call, else the job's, else the queue's.
+local function budget(attempts, base, ofCall, ofJob, policy)
+  local used = (tonumber(attempts) or 0) - (tonumber(base) or 0)
+  local limit = tonumber(ofCall) or whole(ofJob) or policy.maxAttempts
+  return used, limit, limit > 0 and used >= limit
+end
+-- end: budget
+-- block: backoff
+-- The longest delay in ms before the next attempt: it doubles with each attempt, up to a maximum.
+local function backoff(used, policy)
+  return math.min(policy.backoffMaxMs, policy.backoffBaseMs * 2 ^ math.max(0, math.min(used - 1, 40)))
+end
+-- end: backoff
+-- block: failure
+-- The fields that record a failure: the last error, and a ring of the last five with attempt, instant and error.
+local function failure(attempt, now, error, failures)
+  local nth = (tonumber(failures) or 0) + 1
+  local entry = attempt .. ' ' .. string.format('%.0f', now) .. ' ' .. error
+  return 'last_error', error, 'failures', nth, 'error:' .. nth % 5, entry
+end
+-- end: failure
+-- block: isExpired
+-- Whether a job should have started by now. A job that was claimed once has started, whatever became of the attempt.
+local function isExpired(attempts, startBy, now)
+  return attempts == '0' and (tonumber(startBy) or math.huge) <= now
+end
+-- end: isExpired
+-- block: expire
+-- Moves expired jobs to dead. The caller removes their ids from the set they were in and from start-by.
+local function expire(ids, keys, jobPrefix)
+  local entries = {}
+  for _, id in ipairs(ids) do
+    write('HSET', jobPrefix .. id, 'state', 'dead', 'last_error', 'expired')
+    append(entries, 0, id)
+  end
+  chunked('ZADD', keys.dead, entries)
+  count(keys.failed, #ids)
+end
+-- end: expire
+-- block: firstScore
+-- The lowest score of a set; nil if the set is empty.
+local function firstScore(set)
+  return tonumber(redis.call('ZRANGE', set, 0, 0, 'WITHSCORES')[2])
+end
+-- end: firstScore
+-- block: due
+-- The ids of a set whose score is not later than now, at most \`limit\` of them; and 1 if there are more, else 0.
+local function due(set, now, limit)
+  local ids = redis.call('ZRANGE', set, '-inf', now, 'BYSCORE', 'LIMIT', 0, limit + 1)
+  if #ids <= limit then return ids, 0 end
+  ids[#ids] = nil
+  return ids, 1
+end
+-- end: due
 -- block: promote
--- Moves the due ids to pending; answers how many, and how many were ghosts.
-local function promote(due)
+-- Moves due ids from schedule to pending. Returns the number of moved jobs and of ghosts.
+local function promote(ids, keys, jobPrefix)
   local moved, dropped = {}, 0
-  for _, id in ipairs(due) do
-    local key = prefix .. id
-    if read('HEXISTS', key, 'payload') ~= 1 then
-      redis.call('DEL', key)
-      dropped = dropped + 1
-    else
-      -- An id that stood here as a ghost may have become a job elsewhere since: where its row says, it stays.
-      -- Who passes no key of that set has the word of the row alone.
-      local state = redis.call('HGET', key, 'state')
-      local lives = state == 'active' or state == 'dead'
-      local home = ({active = active, dead = dead})[state]
-      if not (lives and (not home or redis.call('ZSCORE', home, id))) then
-        write('HSET', key, 'state', 'pending')
-        moved[#moved + 1] = 0
-        moved[#moved + 1] = id
+  for _, id in ipairs(ids) do
+    local row = jobPrefix .. id
+    if isJob(row) then
+      local state = redis.call('HGET', row, 'state')
+      local stays = state == 'active' or state == 'dead'
+      -- If the caller passed no key of that set, the row alone decides.
+      local home = stays and setOf(state, keys)
+      if home then stays = livesElsewhere(id, keys.schedule, home) end
+      if not stays then
+        write('HSET', row, 'state', 'pending')
+        append(moved, 0, id)
       end
+    else
+      removeGhost(row)
+      dropped = dropped + 1
     end
   end
-  chunked('ZADD', pending, moved)
-  chunked('ZREM', schedule, due)
-  if dropped > 0 and ghosts then redis.pcall('HINCRBY', ghosts, 'count', dropped) end
+  chunked('ZADD', keys.pending, moved)
+  chunked('ZREM', keys.schedule, ids)
+  count(keys.ghosts, dropped)
   return #moved / 2, dropped
 end
 -- end: promote
 -- block: reap
--- Ends the lapsed leases; answers how many jobs died of it, and how many ids were ghosts.
-local function reap(lapsed, now, jitter)
+-- Ends lapsed leases: the first lapse returns a job to pending, later ones delay it by the backoff, and a job without
+-- budget moves to dead. Returns the number of dead jobs and of ghosts.
+local function reap(ids, keys, jobPrefix, policy, now, jitter)
   local back, later, died, dropped = {}, {}, {}, 0
-  for i, id in ipairs(lapsed) do
-    local key = prefix .. id
-    local row = read('HEXISTS', key, 'payload') == 1
-      and redis.call('HMGET', key, 'attempts', 'base', 'max_attempts', 'lapses', 'failures', 'last_error', 'state')
-    local home = row and ({pending = pending, scheduled = schedule, dead = dead})[row[7]]
-    if not row then
-      redis.call('DEL', key)
-      dropped = dropped + 1
-    elseif not (home and redis.call('ZSCORE', home, id)) then
-      -- An id that stood here as a ghost may have become a job elsewhere since: where its row says, it stays.
-      local token = row[1] or '0'
-      local used = (tonumber(token) or 0) - (tonumber(row[2]) or 0)
-      local limit = whole(row[3]) or whole(policy[1]) or 5
-      local lapses = (tonumber(row[4]) or 0) + 1
-      if limit > 0 and used >= limit then
-        local reason = 'lease expired on attempt ' .. used .. ' of ' .. limit
-        local nth = (tonumber(row[5]) or 0) + 1
-        write('HSET', key, 'state', 'dead', 'lapsed', token, 'lapses', lapses, 'last_error', reason)
-        if row[6] then
-          redis.call('HSET', key, 'failures', nth, 'error:' .. nth % 5, token .. ' ' .. string.format('%.0f', now) .. ' ' .. reason)
+  for i, id in ipairs(ids) do
+    local row = jobPrefix .. id
+    if isJob(row) then
+      local token, base, maxAttempts, lapses, failures, lastError, state = unpack(redis.call('HMGET', row,
+        'attempts', 'base', 'max_attempts', 'lapses', 'failures', 'last_error', 'state'))
+      if not livesElsewhere(id, keys.active, setOf(state, keys)) then
+        token, lapses = token or '0', (tonumber(lapses) or 0) + 1
+        local used, limit, isSpent = budget(token, base, nil, maxAttempts, policy)
+        local function mark(newState, ...)
+          write('HSET', row, 'state', newState, 'lapsed', token, 'lapses', lapses, ...)
         end
-        died[#died + 1] = 0
-        died[#died + 1] = id
-      elseif lapses == 1 then
-        write('HSET', key, 'state', 'pending', 'lapsed', token, 'lapses', lapses)
-        back[#back + 1] = 0
-        back[#back + 1] = id
-      else
-        -- From the second lapse on the job waits, so that a poison job cannot starve the healthy ones behind it.
-        local spread = (jitter + i * 0.618034) % 1
-        write('HSET', key, 'state', 'scheduled', 'lapsed', token, 'lapses', lapses)
-        later[#later + 1] = now + math.ceil(ceiling(used) * (1 + spread) / 2)
-        later[#later + 1] = id
+        if isSpent then
+          local reason = 'lease expired on attempt ' .. used .. ' of ' .. limit
+          if lastError then mark('dead', failure(token, now, reason, failures))
+          else mark('dead', 'last_error', reason) end
+          append(died, 0, id)
+        elseif lapses == 1 then
+          mark('pending')
+          append(back, 0, id)
+        else
+          -- A poison job must not starve the healthy jobs behind it.
+          local spread = (jitter + i * 0.618034) % 1
+          mark('scheduled')
+          append(later, now + math.ceil(backoff(used, policy) * (1 + spread) / 2), id)
+        end
       end
+    else
+      removeGhost(row)
+      dropped = dropped + 1
     end
   end
-  chunked('ZADD', pending, back)
-  chunked('ZADD', schedule, later)
-  chunked('ZADD', dead, died)
-  chunked('ZREM', active, lapsed)
-  if #died > 0 then redis.pcall('HINCRBY', failed, 'count', #died / 2) end
-  if dropped > 0 then redis.pcall('HINCRBY', ghosts, 'count', dropped) end
+  chunked('ZADD', keys.pending, back)
+  chunked('ZADD', keys.schedule, later)
+  chunked('ZADD', keys.dead, died)
+  chunked('ZREM', keys.active, ids)
+  count(keys.failed, #died / 2)
+  count(keys.ghosts, dropped)
   return #died / 2, dropped
 end
 -- end: reap
-local t = redis.call('TIME')
-local now = t[1] * 1000 + math.floor(t[2] / 1000)
-local next_due = redis.call('ZRANGE', schedule, 0, 0, 'WITHSCORES')
-local next_lapse = redis.call('ZRANGE', active, 0, 0, 'WITHSCORES')
-if next_lapse[1] and tonumber(next_lapse[2]) <= now then
-  policy = redis.call('HMGET', meta, 'maxAttempts', 'backoffBaseMs', 'backoffMaxMs')
-end
 -- block: sweep
--- Moves what is due and ends what has lapsed, a bounded number of each; answers the counts.
-local function sweep()
+-- Promotes due jobs and reaps lapsed ones, at most \`limit\` of each. Returns the counts, and when the next job is due
+-- and the next lease lapses, which the caller passes as they were before.
+local function sweep(keys, jobPrefix, policy, now, jitter, limit, nextDue, nextLapse)
   local swept = {promoted = 0, reaped = 0, died = 0, dropped = 0}
-  if next_due[1] and tonumber(next_due[2]) <= now then
-    local due = redis.call('ZRANGE', schedule, '-inf', now, 'BYSCORE', 'LIMIT', 0, SWEEP)
-    swept.promoted, swept.dropped = promote(due)
-    next_due = redis.call('ZRANGE', schedule, 0, 0, 'WITHSCORES')
+  if nextDue and nextDue <= now then
+    local ids = due(keys.schedule, now, limit)
+    swept.promoted, swept.dropped = promote(ids, keys, jobPrefix)
+    nextDue = firstScore(keys.schedule)
   end
-  if next_lapse[1] and tonumber(next_lapse[2]) <= now then
-    local lapsed = redis.call('ZRANGE', active, '-inf', now, 'BYSCORE', 'LIMIT', 0, SWEEP)
-    local died, dropped = reap(lapsed, now, jitter)
-    swept.reaped, swept.died, swept.dropped = #lapsed, died, swept.dropped + dropped
-    next_lapse = redis.call('ZRANGE', active, 0, 0, 'WITHSCORES')
-    -- A job that lapsed again waits in the schedule now.
-    next_due = redis.call('ZRANGE', schedule, 0, 0, 'WITHSCORES')
+  if nextLapse and nextLapse <= now then
+    local ids = due(keys.active, now, limit)
+    local died, dropped = reap(ids, keys, jobPrefix, policy, now, jitter)
+    swept.reaped, swept.died, swept.dropped = #ids, died, swept.dropped + dropped
+    nextLapse = firstScore(keys.active)
+    -- A job that lapsed again is in schedule now.
+    nextDue = firstScore(keys.schedule)
   end
-  return swept
+  return swept, nextDue, nextLapse
 end
 -- end: sweep
-local swept = sweep()
 
-local next_expiry = redis.call('ZRANGE', start_by, 0, 0, 'WITHSCORES')
-local expired = 0
-if next_expiry[1] and tonumber(next_expiry[2]) <= now then
-  local ids = redis.call('ZRANGE', start_by, '-inf', now, 'BYSCORE', 'LIMIT', 0, SWEEP)
+local limit, now = math.max(0, math.floor(tonumber(args.limit))), clock()
+local nextDue, nextLapse = firstScore(keys.schedule), firstScore(keys.active)
+local settings = {}
+if nextLapse and nextLapse <= now then
+  settings = redis.call('HMGET', keys.meta, 'maxAttempts', 'backoffBaseMs', 'backoffMaxMs')
+end
+local policy, jitter = policyOf(unpack(settings)), tonumber(args.jitter) or 0.5
+local swept
+swept, nextDue, nextLapse = sweep(keys, args.jobPrefix, policy, now, jitter, limit, nextDue, nextLapse)
+
+local nextExpiry = firstScore(keys.startBy)
+if nextExpiry and nextExpiry <= now then
+  local ids = due(keys.startBy, now, limit)
+  local expired, ofPending, ofSchedule = {}, {}, {}
   for _, id in ipairs(ids) do
-    local row = read('HMGET', prefix .. id, 'attempts', 'state', 'start_by') or {}
-    -- A job that was claimed once has started, whatever became of that attempt. The row decides: the index may name a
-    -- job that is gone, whose id was used again.
-    local waits = row[1] == '0' and (row[2] == 'pending' or row[2] == 'scheduled')
-    local expires = waits and (tonumber(row[3]) or math.huge) <= now
-    if expires and redis.call('HEXISTS', prefix .. id, 'payload') == 1 then
-      redis.call('ZREM', row[2] == 'pending' and pending or schedule, id)
-      redis.call('ZADD', dead, 0, id)
-      redis.call('HSET', prefix .. id, 'state', 'dead', 'last_error', 'expired')
-      expired = expired + 1
+    local row = args.jobPrefix .. id
+    local attempts, state, startBy = unpack(read('HMGET', row, 'attempts', 'state', 'start_by') or {})
+    local left = ({pending = ofPending, scheduled = ofSchedule})[state or '']
+    -- The row decides: an id in start-by can be of a job that is gone, and be in use again.
+    if left and isExpired(attempts, startBy, now) and isJob(row) then
+      append(left, id)
+      append(expired, id)
     end
   end
-  chunked('ZREM', start_by, ids)
-  if expired > 0 then redis.pcall('HINCRBY', failed, 'count', expired) end
-  next_due = redis.call('ZRANGE', schedule, 0, 0, 'WITHSCORES')
-  next_expiry = redis.call('ZRANGE', start_by, 0, 0, 'WITHSCORES')
+  expire(expired, keys, args.jobPrefix)
+  chunked('ZREM', keys.pending, ofPending)
+  chunked('ZREM', keys.schedule, ofSchedule)
+  chunked('ZREM', keys.startBy, ids)
+  swept.died = swept.died + #expired
+  nextDue, nextExpiry = firstScore(keys.schedule), firstScore(keys.startBy)
 end
 
-local more = 0
-for _, head in ipairs({next_due, next_lapse, next_expiry}) do
-  if head[1] and tonumber(head[2]) <= now then more = 1 end
+local isMore = math.min(nextDue or math.huge, nextLapse or math.huge, nextExpiry or math.huge) <= now
+-- The jobs of a queue with pending or active ones can lapse at any time: it is visited each minute. A queue with
+-- scheduled jobs only is visited when the first of them is due.
+local visitAt = -1
+if redis.call('ZCARD', keys.pending) > 0 or redis.call('ZCARD', keys.active) > 0 then
+  visitAt = now
+elseif nextDue then
+  visitAt = math.min(nextDue, nextExpiry or math.huge)
 end
--- A queue with work to hand out may lease, retry and lapse at any time: it is visited each minute. One that only
--- waits for its schedule is visited when that is due.
-local due = -1
-if redis.call('ZCARD', pending) > 0 or redis.call('ZCARD', active) > 0 then
-  due = now
-elseif next_due[1] then
-  due = math.min(tonumber(next_due[2]), tonumber(next_expiry[2]) or math.huge)
-end
-return {now, swept.promoted, swept.reaped, swept.died + expired, swept.dropped, more, due}
+return {now, swept.promoted, swept.reaped, swept.died, swept.dropped, isMore and 1 or 0, visitAt}
 `,
   },
 } as const
@@ -1628,12 +2531,12 @@ export type ScriptName =
   | 'claim'
   | 'claim_many'
   | 'complete'
-  | 'drain'
   | 'enqueue'
   | 'enqueue_many'
   | 'list'
   | 'postpone'
   | 'promote'
+  | 'purge'
   | 'reap'
   | 'redrive'
   | 'redrive_many'
