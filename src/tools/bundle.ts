@@ -2,7 +2,7 @@
  * The bundle: reads the scripts in `lua/` and writes everything that is derived from them.
  *
  *     npm run bundle              # writes all of it
- *     npm run bundle -- --check   # changes nothing, fails on the first difference
+ *     npm run bundle -- --check   # changes nothing; lists the differences and fails if there is one
  *
  * Into each script: the prologue, which gives the keys and arguments of the header their names, and the text of each
  * shared block from `lua/blocks/`, because a Redis script cannot call another. Beside the scripts: `lua/manifest.json`
@@ -58,8 +58,10 @@ export function readHeader(source: string): Header {
   for (const line of source.split('\n')) {
     const [, word, text, entry] = /^-- (?:([A-Za-z_][A-Za-z_ ]*):(?: (.+))?| {2}(.+))$/.exec(line) ?? []
     if (entry !== undefined) section.push(entry)
-    else if (word !== undefined) header.set(word, (section = text === undefined ? [] : [text]))
-    else break
+    else if (word !== undefined) {
+      section = text === undefined ? [] : [text]
+      header.set(word, section)
+    } else break
   }
   return header
 }
@@ -194,52 +196,57 @@ export function freeNames(lua: string): Set<string> {
   return new Set(used.filter((name) => !declared.has(name) && !LUA_WORDS.has(name)))
 }
 
-/** Throws where a script or one of its blocks uses a name that nothing gives it. */
-function checkNames(name: string, source: string): void {
-  const fail = (text: string) => {
-    throw new Error(`lua/${name}.lua: ${text}`)
+/** Throws if a marker has no end, a block is not needed, or a name has no declaration. */
+function checkScript(name: string, source: string): void {
+  const code = source.replace(PROLOGUE, '').replace(/--.*$/gm, '')
+  const fail = (fault: string): never => {
+    throw new Error(`lua/${name}.lua: ${fault}`)
   }
+  if (!PROLOGUE.test(source)) fail('there is no prologue: add the lines `-- prologue` and `-- end: prologue`')
+  const blocks = readBlocks(source)
+  if (source.match(/^-- block: /gm)?.length !== (blocks.size || undefined))
+    fail('a block has no end, or is twice')
   const above = new Set<string>()
-  for (const [block, text] of readBlocks(source)) {
-    const free = [...freeNames(text)].find((one) => !above.has(one))
-    if (free !== undefined)
-      fail(`block ${block} uses ${free}, which is neither a parameter nor a block above it`)
+  for (const [block, text] of blocks) {
+    const unknown = [...freeNames(text)].find((free) => !above.has(free))
+    if (unknown !== undefined)
+      fail(`block ${block} uses ${unknown}, which is neither a parameter nor a block above it`)
+    if (code.match(new RegExp(`\\b${block}\\(`, 'g'))?.length === 1) fail(`block ${block} is not used`)
     above.add(block)
   }
-  const own = source.replace(PROLOGUE, '')
-  if (/\b(KEYS|ARGV)\b/.test(own.replace(/--.*$/gm, '')))
-    fail('KEYS and ARGV belong in the prologue: use the names of the header')
-  const unknown = [...freeNames(own)].find((one) => !['keys', 'args', 'items'].includes(one))
+  if (/\b(KEYS|ARGV)\b/.test(code)) fail('use the names of the header, not KEYS and ARGV')
+  const own = freeNames(source.replace(PROLOGUE, '').replace(BLOCK, ''))
+  const unknown = [...own].find((free) => !above.has(free) && !['keys', 'args', 'items'].includes(free))
   if (unknown !== undefined) fail(`${unknown} is not declared`)
   const { keys, optionalKeys, args } = layoutOf(readHeader(source))
-  const declared = new Set([
+  const declared = [
     ...[...keys, ...optionalKeys].map((key) => `keys.${key.name}`),
     ...args.map((arg) => `args.${arg.name.replace('?', '')}`),
-  ])
-  for (const [word] of own.replace(/--.*$/gm, '').matchAll(/\b(keys|args)\.\w+/g))
-    if (!declared.has(word)) fail(`${word} is not in the header`)
+  ]
+  for (const [word] of code.matchAll(/\b(keys|args)\.\w+/g))
+    if (!declared.includes(word)) fail(`${word} is not in the header`)
 }
 
-/** A script with its prologue and its blocks, and what of that was different in the file. */
-function complete(name: string, source: string, blocks: ReadonlyMap<string, string>) {
+/** A script with its prologue and blocks filled in, and where the file differs from that. */
+function fillIn(name: string, source: string, blocks: ReadonlyMap<string, string>) {
   const differences: string[] = []
-  const replace = (what: string, found: string, wanted: string): void => {
-    if (found !== wanted) differences.push(`lua/${name}.lua: ${what}`)
+  const compare = (found: string, wanted: string, difference: string): void => {
+    if (found !== wanted) differences.push(`lua/${name}.lua: ${difference}`)
   }
-  const completed = source
+  const filled = source
     .replace(PROLOGUE, (_, found: string) => {
       const wanted = prologueOf(source)
-      replace('the prologue differs from the header', found, wanted)
+      compare(found, wanted, 'the prologue differs from the header')
       return `-- prologue\n${wanted}-- end: prologue\n`
     })
     .replace(BLOCK, (_, block: string, found: string) => {
       const wanted = blocks.get(block)
       if (wanted === undefined) throw new Error(`lua/${name}.lua: there is no lua/blocks/${block}.lua`)
-      replace(`block ${block} differs from lua/blocks/${block}.lua`, found, wanted)
+      compare(found, wanted, `block ${block} differs from lua/blocks/${block}.lua`)
       return `-- block: ${block}\n${wanted}-- end: ${block}\n`
     })
-  checkNames(name, completed)
-  return { completed, differences }
+  checkScript(name, filled)
+  return { filled, differences }
 }
 
 function luaFilesOf(folder: URL): Map<string, string> {
@@ -260,10 +267,13 @@ export function readBundle(): {
   const [blocks, sources, differences] = [luaFilesOf(blockFolder), luaFilesOf(luaFolder), [] as string[]]
   for (const [name, source] of sources) {
     if (name === 'claim') continue
-    const script = complete(name, source, blocks)
-    sources.set(name, script.completed)
+    const script = fillIn(name, source, blocks)
+    sources.set(name, script.filled)
     differences.push(...script.differences)
   }
+  for (const block of blocks.keys())
+    if (![...sources.values()].some((source) => readBlocks(source).has(block)))
+      throw new Error(`lua/blocks/${block}.lua: no script has this block`)
   const contracts = [...sources].map(([name, source]) => contractOf(name, source))
   if (contracts.find(({ name }) => name === 'claim')?.sha1 !== CLAIM_SHA1)
     throw new Error(`The SHA-1 of lua/claim.lua is not ${CLAIM_SHA1}`)
@@ -315,4 +325,11 @@ function main(check: boolean): void {
   process.exitCode = 1
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url)) main(process.argv.includes('--check'))
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  try {
+    main(process.argv.includes('--check'))
+  } catch (error) {
+    console.error(error instanceof Error ? error.message : error)
+    process.exitCode = 1
+  }
+}
