@@ -70,9 +70,9 @@ local repair = args.repair == '1'
 local SETS = {'pending', 'active', 'schedule', 'dead'}
 local STATES = {pending = 'pending', active = 'active', schedule = 'scheduled', dead = 'dead'}
 
--- Where a job in no set belongs, by its state. An active one has lost its deadline: it gets one that has passed, so that
--- the next sweep ends it like every lapsed lease, and its holder may settle it until then. A scheduled one has lost its
--- time: it runs now, because the other choice is never.
+-- Where a job in no set belongs, by its state. An active one has lost its deadline: it gets one that has passed. The
+-- next sweep then ends it like every lapsed lease, and its holder may settle it until then. A scheduled one has lost
+-- its time: it runs now, because the other choice is never.
 local HOMES = {pending = 'pending', active = 'active', scheduled = 'pending', dead = 'dead'}
 -- Which of several sets keeps a job whose state names none of them, the first that contains it: a holder keeps its
 -- lease, a time is waited for, and a job in any other set is not dead.

@@ -19,7 +19,7 @@
 --   limit      jobs
 --   jitter     0 <= jitter < 1
 -- REPLIES:
---   {ok | paused | full, ms until the next job is due or lapses or -1, then for each job id, payload, token, leaseMs left}
+--   {ok | paused | full, ms until the next job is due or lapses or -1, then for each job id, payload, token, leaseMs}
 -- REPEATABLE:
 --   with a claim key: a repeat returns the jobs of the claim that are still leased, with the same tokens
 --   no without a claim key: a repeat takes other jobs

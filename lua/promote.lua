@@ -15,7 +15,9 @@
 --   number moved
 --   extended {moved, ghosts dropped, 1 if more are due}
 -- REPEATABLE: yes, it moves what is due by the server's clock
--- COST: 2 commands (TIME, ZRANGE) if nothing is due; then 3 a job (HEXISTS, HGET, HSET) and 2 a thousand jobs (ZREM, ZADD)
+-- COST:
+--   2 commands (TIME, ZRANGE) if nothing is due
+--   then 3 a job (HEXISTS, HGET, HSET) and 2 a thousand jobs (ZREM, ZADD)
 -- prologue
 local keys = {schedule = KEYS[1], pending = KEYS[2], ghosts = KEYS[3], active = KEYS[4], dead = KEYS[5]}
 local args = {jobPrefix = ARGV[1], limit = ARGV[2], report = ARGV[3]}

@@ -1,4 +1,4 @@
--- reap: ends lapsed leases: the first lapse returns a job to pending, later ones delay it, a job without budget is dead.
+-- reap: ends lapsed leases; the job becomes pending after its first lapse, later scheduled, and dead without budget.
 -- MOVE: active -> pending | scheduled | dead
 -- KEYS:
 --   active    emq:{q}:active
@@ -16,7 +16,9 @@
 --   number taken out of active, ghosts included
 --   extended {taken, of them dead, of them ghosts, 1 if more have lapsed}
 -- REPEATABLE: yes, it takes what has lapsed by the server's clock
--- COST: 2 commands (TIME, ZRANGE) if nothing has lapsed; then 1 (HMGET), 3 a job (HEXISTS, HMGET, HSET) and up to 6 a run
+-- COST:
+--   2 commands (TIME, ZRANGE) if nothing has lapsed
+--   then 1 (HMGET), 3 a job (HEXISTS, HMGET, HSET) and up to 6 a run
 -- prologue
 local keys = {
   active = KEYS[1], pending = KEYS[2], schedule = KEYS[3], dead = KEYS[4], failed = KEYS[5], ghosts = KEYS[6],

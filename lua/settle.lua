@@ -26,6 +26,7 @@
 --   for each item a pair {completed | scheduled | dead | pending | extended, delay or lease in ms}
 --   or {gone, 0}
 --   or {stale, superseded | released | lapsed}
+--   ERR settle has no such action, before anything is changed
 -- REPEATABLE: yes: complete returns gone, extend extends again from now, the others are rejected as released
 -- COST:
 --   2 commands an item (HMGET, HEXISTS) and 3 for a batch of completes (ZREM, DEL, HINCRBY)
@@ -165,6 +166,11 @@ local function failure(attempt, now, error, failures)
   return 'last_error', error, 'failures', nth, 'error:' .. nth % 5, entry
 end
 -- end: failure
+
+local ACTIONS = {complete = true, retry = true, fail = true, release = true, extend = true}
+for _, item in ipairs(items) do
+  if not ACTIONS[item.action] then return redis.error_reply('ERR settle has no such action') end
+end
 
 local completedIds, completedRows, isCompleted, unindexed, died, dropped = {}, {}, {}, {}, 0, 0
 local queuePolicy

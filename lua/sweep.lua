@@ -1,4 +1,4 @@
--- sweep: maintains one queue: promotes due jobs, reaps lapsed ones, moves jobs past their startBy to dead; each bounded.
+-- sweep: promotes due jobs, reaps lapsed ones and moves jobs past their startBy to dead, a bounded number of each.
 -- MOVE:
 --   scheduled -> pending; active -> pending | scheduled | dead
 --   pending | scheduled -> dead for a job past its startBy

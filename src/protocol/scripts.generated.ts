@@ -3,7 +3,7 @@
 export const SCRIPTS = {
   audit: {
     name: "audit",
-    sha1: "9edcf452f87066bffe3889205ea34152b4e2ca48",
+    sha1: "3cac8ed635c80a5dd9d0405130f493d5b06bb206",
     keys: ["emq:{q}:pending","emq:{q}:active","emq:{q}:schedule","emq:{q}:dead","emq:{q}:metrics:ghosts","emq:{q}:start-by"],
     keysEach: ["emq:{q}:job:<id>"],
     args: ["walk","repair"],
@@ -81,9 +81,9 @@ local repair = args.repair == '1'
 local SETS = {'pending', 'active', 'schedule', 'dead'}
 local STATES = {pending = 'pending', active = 'active', schedule = 'scheduled', dead = 'dead'}
 
--- Where a job in no set belongs, by its state. An active one has lost its deadline: it gets one that has passed, so that
--- the next sweep ends it like every lapsed lease, and its holder may settle it until then. A scheduled one has lost its
--- time: it runs now, because the other choice is never.
+-- Where a job in no set belongs, by its state. An active one has lost its deadline: it gets one that has passed. The
+-- next sweep then ends it like every lapsed lease, and its holder may settle it until then. A scheduled one has lost
+-- its time: it runs now, because the other choice is never.
 local HOMES = {pending = 'pending', active = 'active', scheduled = 'pending', dead = 'dead'}
 -- Which of several sets keeps a job whose state names none of them, the first that contains it: a holder keeps its
 -- lease, a time is waited for, and a job in any other set is not dead.
@@ -192,7 +192,7 @@ return {id, redis.call('HGET', jk, 'payload'), att}
   },
   claim_many: {
     name: "claim_many",
-    sha1: "c8669d8d81e9d5516ebc55978d56a7d0e020d528",
+    sha1: "0fdbf9d6e9d66727a49a133c030fb3bfe1e62c0c",
     keys: ["emq:{q}:active","emq:{q}:pending","emq:{q}:schedule","emq:{q}:dead","emq:{q}:metrics:failed","emq:{q}:metrics:ghosts","emq:{q}:meta","emq:{q}:start-by"],
     optionalKeys: ["emq:{q}:claim:<claimId>"],
     args: ["jobPrefix","leaseMs","limit","jitter"],
@@ -218,7 +218,7 @@ return {id, redis.call('HGET', jk, 'payload'), att}
 --   limit      jobs
 --   jitter     0 <= jitter < 1
 -- REPLIES:
---   {ok | paused | full, ms until the next job is due or lapses or -1, then for each job id, payload, token, leaseMs left}
+--   {ok | paused | full, ms until the next job is due or lapses or -1, then for each job id, payload, token, leaseMs}
 -- REPEATABLE:
 --   with a claim key: a repeat returns the jobs of the claim that are still leased, with the same tokens
 --   no without a claim key: a repeat takes other jobs
@@ -932,7 +932,7 @@ return replies
   },
   list: {
     name: "list",
-    sha1: "a71d6ff1141416fa6b49316c59674884b0a64136",
+    sha1: "503633c2a1d0f3954e42e8965d87ee5088ae3e1a",
     keys: ["emq:{q}:<set>"],
     args: ["jobPrefix","by","first","last","order","offset","limit","withError","withPayload","after?","again?"],
     repeatable: true,
@@ -953,8 +953,8 @@ return replies
 --   after?       id: the ids up to it that have the score of the first bound were read before
 --   again?       how many of those ids to skip at most
 -- REPLIES:
---   {1 if there are more, then for each job id, score, state, attempts, max_attempts, lapses, start_by, last_error, payload}
---   a field that is absent or not asked for is nil
+--   {1 if there are more, then for each job id, score, and the fields state, attempts, max_attempts, lapses, start_by,
+--   last_error, payload}; a field that is absent or not asked for is nil
 -- REPEATABLE: yes
 -- COST: 1 command (ZRANGE) and 2 a job (HEXISTS, HMGET)
 -- prologue
@@ -1073,7 +1073,7 @@ return planned
   },
   promote: {
     name: "promote",
-    sha1: "b5aa6b0f1de42aad8351e61c445bffc9af0ab8b2",
+    sha1: "4da10c4dfb11b93e47c6e3af889dd315d48ca642",
     keys: ["emq:{q}:schedule","emq:{q}:pending"],
     optionalKeys: ["emq:{q}:metrics:ghosts","emq:{q}:active","emq:{q}:dead"],
     args: ["jobPrefix","limit","report?"],
@@ -1095,7 +1095,9 @@ return planned
 --   number moved
 --   extended {moved, ghosts dropped, 1 if more are due}
 -- REPEATABLE: yes, it moves what is due by the server's clock
--- COST: 2 commands (TIME, ZRANGE) if nothing is due; then 3 a job (HEXISTS, HGET, HSET) and 2 a thousand jobs (ZREM, ZADD)
+-- COST:
+--   2 commands (TIME, ZRANGE) if nothing is due
+--   then 3 a job (HEXISTS, HGET, HSET) and 2 a thousand jobs (ZREM, ZADD)
 -- prologue
 local keys = {schedule = KEYS[1], pending = KEYS[2], ghosts = KEYS[3], active = KEYS[4], dead = KEYS[5]}
 local args = {jobPrefix = ARGV[1], limit = ARGV[2], report = ARGV[3]}
@@ -1307,11 +1309,11 @@ return {#purged, redis.call('ZCARD', keys.set) > 0 and 1 or 0}
   },
   reap: {
     name: "reap",
-    sha1: "788e6b74861b30abab77192fe9af01fc1065e3b9",
+    sha1: "541505e7e3ef358f1a6024a0165d82dfc9baf6c2",
     keys: ["emq:{q}:active","emq:{q}:pending","emq:{q}:schedule","emq:{q}:dead","emq:{q}:metrics:failed","emq:{q}:metrics:ghosts","emq:{q}:meta"],
     args: ["jobPrefix","limit","jitter?"],
     repeatable: true,
-    source: `-- reap: ends lapsed leases: the first lapse returns a job to pending, later ones delay it, a job without budget is dead.
+    source: `-- reap: ends lapsed leases; the job becomes pending after its first lapse, later scheduled, and dead without budget.
 -- MOVE: active -> pending | scheduled | dead
 -- KEYS:
 --   active    emq:{q}:active
@@ -1329,7 +1331,9 @@ return {#purged, redis.call('ZCARD', keys.set) > 0 and 1 or 0}
 --   number taken out of active, ghosts included
 --   extended {taken, of them dead, of them ghosts, 1 if more have lapsed}
 -- REPEATABLE: yes, it takes what has lapsed by the server's clock
--- COST: 2 commands (TIME, ZRANGE) if nothing has lapsed; then 1 (HMGET), 3 a job (HEXISTS, HMGET, HSET) and up to 6 a run
+-- COST:
+--   2 commands (TIME, ZRANGE) if nothing has lapsed
+--   then 1 (HMGET), 3 a job (HEXISTS, HMGET, HSET) and up to 6 a run
 -- prologue
 local keys = {
   active = KEYS[1], pending = KEYS[2], schedule = KEYS[3], dead = KEYS[4], failed = KEYS[5], ghosts = KEYS[6],
@@ -1581,7 +1585,7 @@ return 1
   },
   redrive_many: {
     name: "redrive_many",
-    sha1: "73e2c9b09bbfaa6d7acfac31c65cd72e660d612a",
+    sha1: "9e97e9dd9c5d082ef0a3efdfdc513a5275f9712c",
     keys: ["emq:{q}:dead","emq:{q}:pending","emq:{q}:start-by"],
     args: ["jobPrefix","limit","from","to","scan","errorContains","dryRun"],
     repeatable: true,
@@ -1602,7 +1606,9 @@ return 1
 -- REPLIES:
 --   {redriven, last id read or empty, 1 if there are more to read}
 -- REPEATABLE: yes, a redriven job is no longer dead
--- COST: 1 command (ZRANGE), then 1 for each job read (HMGET) and 6 a redriven job (HEXISTS, HMGET, ZADD, ZREM, HSET, HDEL)
+-- COST:
+--   1 command (ZRANGE), then 1 for each job read (HMGET)
+--   and 6 a redriven job (HEXISTS, HMGET, ZADD, ZREM, HSET, HDEL)
 -- prologue
 local keys = {dead = KEYS[1], pending = KEYS[2], startBy = KEYS[3]}
 local args = {
@@ -1952,7 +1958,7 @@ return args.jitter and {newState, delay} or newState
   },
   settle: {
     name: "settle",
-    sha1: "1ba7bae6d92904ad38d8fef784ce7aa6ce1af3f2",
+    sha1: "87f3d5c0d5d039dad02cd2b3e75a6f5e0c0bb222",
     keys: ["emq:{q}:active","emq:{q}:pending","emq:{q}:schedule","emq:{q}:dead","emq:{q}:metrics:completed","emq:{q}:metrics:failed","emq:{q}:metrics:ghosts","emq:{q}:meta","emq:{q}:start-by"],
     keysEach: ["emq:{q}:job:<id>"],
     args: [],
@@ -1986,6 +1992,7 @@ return args.jitter and {newState, delay} or newState
 --   for each item a pair {completed | scheduled | dead | pending | extended, delay or lease in ms}
 --   or {gone, 0}
 --   or {stale, superseded | released | lapsed}
+--   ERR settle has no such action, before anything is changed
 -- REPEATABLE: yes: complete returns gone, extend extends again from now, the others are rejected as released
 -- COST:
 --   2 commands an item (HMGET, HEXISTS) and 3 for a batch of completes (ZREM, DEL, HINCRBY)
@@ -2126,6 +2133,11 @@ local function failure(attempt, now, error, failures)
 end
 -- end: failure
 
+local ACTIONS = {complete = true, retry = true, fail = true, release = true, extend = true}
+for _, item in ipairs(items) do
+  if not ACTIONS[item.action] then return redis.error_reply('ERR settle has no such action') end
+end
+
 local completedIds, completedRows, isCompleted, unindexed, died, dropped = {}, {}, {}, {}, 0, 0
 local queuePolicy
 
@@ -2201,11 +2213,11 @@ return replies
   },
   sweep: {
     name: "sweep",
-    sha1: "27cdcec6d7adec6ac28242aa5daa4a2d293e66c4",
+    sha1: "b82f7855006c1f56caae96a827ff90b73aae59a5",
     keys: ["emq:{q}:active","emq:{q}:pending","emq:{q}:schedule","emq:{q}:dead","emq:{q}:metrics:failed","emq:{q}:metrics:ghosts","emq:{q}:meta","emq:{q}:start-by"],
     args: ["jobPrefix","limit","jitter"],
     repeatable: true,
-    source: `-- sweep: maintains one queue: promotes due jobs, reaps lapsed ones, moves jobs past their startBy to dead; each bounded.
+    source: `-- sweep: promotes due jobs, reaps lapsed ones and moves jobs past their startBy to dead, a bounded number of each.
 -- MOVE:
 --   scheduled -> pending; active -> pending | scheduled | dead
 --   pending | scheduled -> dead for a job past its startBy
