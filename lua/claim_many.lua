@@ -27,7 +27,7 @@
 --   5 commands if nothing is pending (HMGET, TIME, ZRANGE, ZRANGE, ZRANGE)
 --   2 a job (HMGET, HSET) and 2 a batch (ZREM, ZADD); 1 more on a queue with a cap while a job is active (ZCARD)
 --   with a claim key: 1 to remember the jobs (SET), and 1 to look for them while a job is active (EXISTS); if neither
---   they nor a pending job exist, it takes the place of the last ZRANGE
+--     they nor a pending job exist, it takes the place of the last ZRANGE
 -- prologue
 local keys = {
   active = KEYS[1], pending = KEYS[2], schedule = KEYS[3], dead = KEYS[4], failed = KEYS[5], ghosts = KEYS[6],

@@ -15,8 +15,8 @@
 --   after?       id: the ids up to it that have the score of the first bound were read before
 --   again?       how many of those ids to skip at most
 -- REPLIES:
---   {1 if there are more, then for each job id, score, and the fields state, attempts, max_attempts, lapses, start_by,
---   last_error, payload}; a field that is absent or not asked for is nil
+--   {1 if there are more, then for each job id, score, state, attempts, max_attempts, lapses, start_by, last_error,
+--     payload}; a field that is absent or not asked for is nil
 -- REPEATABLE: yes
 -- COST: 1 command (ZRANGE) and 2 a job (HEXISTS, HMGET)
 -- prologue

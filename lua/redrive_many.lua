@@ -16,8 +16,8 @@
 --   {redriven, last id read or empty, 1 if there are more to read}
 -- REPEATABLE: yes, a redriven job is no longer dead
 -- COST:
---   1 command (ZRANGE), then 1 for each job read (HMGET)
---   and 6 a redriven job (HEXISTS, HMGET, ZADD, ZREM, HSET, HDEL)
+--   1 command (ZRANGE)
+--   then 1 for each job read (HMGET) and 6 a redriven job (HEXISTS, HMGET, ZADD, ZREM, HSET, HDEL)
 -- prologue
 local keys = {dead = KEYS[1], pending = KEYS[2], startBy = KEYS[3]}
 local args = {

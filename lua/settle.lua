@@ -23,9 +23,8 @@
 --   error        retry and fail: text
 --   jitter       retry: 0 <= jitter < 1
 -- REPLIES:
---   for each item a pair {completed | scheduled | dead | pending | extended, delay or lease in ms}
---   or {gone, 0}
---   or {stale, superseded | released | lapsed}
+--   for each item a pair {completed | scheduled | dead | pending | extended, delay or lease in ms}, {gone, 0} or
+--     {stale, superseded | released | lapsed}
 --   ERR settle has no such action, before anything is changed
 -- REPEATABLE: yes: complete returns gone, extend extends again from now, the others are rejected as released
 -- COST:

@@ -192,7 +192,7 @@ return {id, redis.call('HGET', jk, 'payload'), att}
   },
   claim_many: {
     name: "claim_many",
-    sha1: "0fdbf9d6e9d66727a49a133c030fb3bfe1e62c0c",
+    sha1: "c55731acb99ae09d19e67bed98f8036ac57a6e49",
     keys: ["emq:{q}:active","emq:{q}:pending","emq:{q}:schedule","emq:{q}:dead","emq:{q}:metrics:failed","emq:{q}:metrics:ghosts","emq:{q}:meta","emq:{q}:start-by"],
     optionalKeys: ["emq:{q}:claim:<claimId>"],
     args: ["jobPrefix","leaseMs","limit","jitter"],
@@ -226,7 +226,7 @@ return {id, redis.call('HGET', jk, 'payload'), att}
 --   5 commands if nothing is pending (HMGET, TIME, ZRANGE, ZRANGE, ZRANGE)
 --   2 a job (HMGET, HSET) and 2 a batch (ZREM, ZADD); 1 more on a queue with a cap while a job is active (ZCARD)
 --   with a claim key: 1 to remember the jobs (SET), and 1 to look for them while a job is active (EXISTS); if neither
---   they nor a pending job exist, it takes the place of the last ZRANGE
+--     they nor a pending job exist, it takes the place of the last ZRANGE
 -- prologue
 local keys = {
   active = KEYS[1], pending = KEYS[2], schedule = KEYS[3], dead = KEYS[4], failed = KEYS[5], ghosts = KEYS[6],
@@ -932,7 +932,7 @@ return replies
   },
   list: {
     name: "list",
-    sha1: "503633c2a1d0f3954e42e8965d87ee5088ae3e1a",
+    sha1: "dd10bfae390465f142291e2d32861707d6a23fec",
     keys: ["emq:{q}:<set>"],
     args: ["jobPrefix","by","first","last","order","offset","limit","withError","withPayload","after?","again?"],
     repeatable: true,
@@ -953,8 +953,8 @@ return replies
 --   after?       id: the ids up to it that have the score of the first bound were read before
 --   again?       how many of those ids to skip at most
 -- REPLIES:
---   {1 if there are more, then for each job id, score, and the fields state, attempts, max_attempts, lapses, start_by,
---   last_error, payload}; a field that is absent or not asked for is nil
+--   {1 if there are more, then for each job id, score, state, attempts, max_attempts, lapses, start_by, last_error,
+--     payload}; a field that is absent or not asked for is nil
 -- REPEATABLE: yes
 -- COST: 1 command (ZRANGE) and 2 a job (HEXISTS, HMGET)
 -- prologue
@@ -1585,7 +1585,7 @@ return 1
   },
   redrive_many: {
     name: "redrive_many",
-    sha1: "9e97e9dd9c5d082ef0a3efdfdc513a5275f9712c",
+    sha1: "8e3467cb7964bb764c050e9f05e208f7c9d36674",
     keys: ["emq:{q}:dead","emq:{q}:pending","emq:{q}:start-by"],
     args: ["jobPrefix","limit","from","to","scan","errorContains","dryRun"],
     repeatable: true,
@@ -1607,8 +1607,8 @@ return 1
 --   {redriven, last id read or empty, 1 if there are more to read}
 -- REPEATABLE: yes, a redriven job is no longer dead
 -- COST:
---   1 command (ZRANGE), then 1 for each job read (HMGET)
---   and 6 a redriven job (HEXISTS, HMGET, ZADD, ZREM, HSET, HDEL)
+--   1 command (ZRANGE)
+--   then 1 for each job read (HMGET) and 6 a redriven job (HEXISTS, HMGET, ZADD, ZREM, HSET, HDEL)
 -- prologue
 local keys = {dead = KEYS[1], pending = KEYS[2], startBy = KEYS[3]}
 local args = {
@@ -1958,7 +1958,7 @@ return args.jitter and {newState, delay} or newState
   },
   settle: {
     name: "settle",
-    sha1: "87f3d5c0d5d039dad02cd2b3e75a6f5e0c0bb222",
+    sha1: "ed542dbb560319e6ffc2a75509c8945c06640774",
     keys: ["emq:{q}:active","emq:{q}:pending","emq:{q}:schedule","emq:{q}:dead","emq:{q}:metrics:completed","emq:{q}:metrics:failed","emq:{q}:metrics:ghosts","emq:{q}:meta","emq:{q}:start-by"],
     keysEach: ["emq:{q}:job:<id>"],
     args: [],
@@ -1989,9 +1989,8 @@ return args.jitter and {newState, delay} or newState
 --   error        retry and fail: text
 --   jitter       retry: 0 <= jitter < 1
 -- REPLIES:
---   for each item a pair {completed | scheduled | dead | pending | extended, delay or lease in ms}
---   or {gone, 0}
---   or {stale, superseded | released | lapsed}
+--   for each item a pair {completed | scheduled | dead | pending | extended, delay or lease in ms}, {gone, 0} or
+--     {stale, superseded | released | lapsed}
 --   ERR settle has no such action, before anything is changed
 -- REPEATABLE: yes: complete returns gone, extend extends again from now, the others are rejected as released
 -- COST:

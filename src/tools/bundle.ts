@@ -51,13 +51,14 @@ const REFUSALS = {
 
 export type Header = ReadonlyMap<string, readonly string[]>
 
-/** The header of a script: `-- WORD: text`, or `-- WORD:` and one `--   line` for each entry. */
+/** The header of a script: `-- WORD: text`, or `-- WORD:` and `--   entry` lines. A line that is indented further continues. */
 export function readHeader(source: string): Header {
   const header = new Map<string, string[]>()
   let section: string[] = []
   for (const line of source.split('\n')) {
     const [, word, text, entry] = /^-- (?:([A-Za-z_][A-Za-z_ ]*):(?: (.+))?| {2}(.+))$/.exec(line) ?? []
-    if (entry !== undefined) section.push(entry)
+    if (entry?.startsWith('  ')) section.push(`${section.pop()} ${entry.trimStart()}`)
+    else if (entry !== undefined) section.push(entry)
     else if (word !== undefined) {
       section = text === undefined ? [] : [text]
       header.set(word, section)
