@@ -49,7 +49,7 @@ const REFUSALS = {
   EMQFULL: 'the queue holds as many pending jobs as it may',
 }
 
-export type Header = ReadonlyMap<string, readonly string[]>
+type Header = ReadonlyMap<string, readonly string[]>
 
 /** The header of a script: `-- WORD: text`, or `-- WORD:` and `--   entry` lines. A line that is indented further continues. */
 export function readHeader(source: string): Header {
@@ -117,22 +117,18 @@ function contractOf(name: string, source: string): ScriptContract {
   }
 }
 
-/** `head{a = KEYS[1], ...}`, on lines of at most 118 characters. */
+/** `head{a = KEYS[1], ...}`, wrapped to 118 characters. */
 function luaTable(head: string, fields: readonly string[]): string[] {
   const line = `${head}{${fields.join(', ')}}`
   if (line.length <= 118) return [line]
-  const indent = `${/^ */.exec(head)?.[0]}  `
-  const lines = ['']
-  for (const field of fields) {
-    const longer = `${lines.at(-1) || indent}${field}, `
-    if (longer.length <= 118) lines[lines.length - 1] = longer
-    else lines.push(`${indent}${field}, `)
-  }
-  return [`${head}{`, ...lines.map((text) => text.trimEnd()), `${indent.slice(2)}}`]
+  const indent = ' '.repeat(head.search(/\S/))
+  const wrapped =
+    `${fields.join(', ')},`.match(new RegExp(`\\S.{1,${113 - indent.length}},(?= |$)`, 'g')) ?? []
+  return [`${head}{`, ...wrapped.map((part) => `${indent}  ${part}`), `${indent}}`]
 }
 
 /** The prologue of a script: `keys`, `args` and, for a script that takes a list, `items`, by the names of the header. */
-export function prologueOf(source: string): string {
+function prologueOf(source: string): string {
   const { keys, optionalKeys, keysEach, keysEachWith, condition, args, argsEach } = layoutOf(
     readHeader(source),
   )
@@ -170,7 +166,7 @@ const BLOCK = /^-- block: (\w+)\n(.*?)^-- end: \1\n/gms
 const PROLOGUE = /^-- prologue\n(.*?)^-- end: prologue\n/ms
 
 /** The text of each block of a script, by name. */
-export const readBlocks = (source: string): Map<string, string> =>
+const readBlocks = (source: string): Map<string, string> =>
   new Map([...source.matchAll(BLOCK)].map(([, name = '', text = '']) => [name, text]))
 
 const LUA_WORDS = new Set(
@@ -181,12 +177,12 @@ const LUA_WORDS = new Set(
 )
 
 /** The names that a piece of Lua reads and does not declare. */
-export function freeNames(lua: string): Set<string> {
+function freeNames(lua: string): Set<string> {
   const code = lua.replace(/--.*$/gm, '').replace(/'[^'\n]*'/g, "''")
   const declarations = code.matchAll(
     /\blocal function (\w+)|\blocal (?!function\b)([\w, ]+)|\bfunction ?\w*\(([^)]*)\)|\bfor ([\w, ]+?) (?:in|=) /g,
   )
-  // A parameter list of a local function comes behind its name, which the first alternative has used up.
+  // The first alternative consumes the name of a local function, so its parameters need a search of their own.
   const parameters = code.matchAll(/\blocal function \w+\(([^)]*)\)/g)
   const declared = new Set(
     [...declarations, ...parameters].flatMap(([, ...lists]) =>
