@@ -111,7 +111,8 @@ export type Keyspace = { readonly [Name in Exclude<keyof typeof KEY_TEMPLATES, W
  */
 export function keyspace(queue: string): Keyspace {
   const entries = Object.entries(KEY_TEMPLATES).map(([name, template]) => {
-    const fill = (word = ''): string => fillKey(template, { q: queue, id: word, key: word, claimId: word }) ?? ''
+    const fill = (word = ''): string =>
+      fillKey(template, { q: queue, id: word, key: word, claimId: word }) ?? ''
     return [name, template.includes('<') ? fill : fill()]
   })
   const keys = Object.fromEntries(entries) as Omit<Keyspace, 'jobPrefix'>

@@ -45,9 +45,7 @@ export const isJobState = (word: string | undefined): word is JobState =>
 type Place = JobState | 'none'
 
 /** Each move: from where to where. A move that is missing here is rejected and changes nothing. */
-export const MOVES: Readonly<
-  Record<string, readonly { readonly from: Place; readonly to: Place }[]>
-> = {
+export const MOVES: Readonly<Record<string, readonly { readonly from: Place; readonly to: Place }[]>> = {
   enqueue: [
     { from: 'none', to: 'pending' },
     { from: 'none', to: 'scheduled' },

@@ -1,6 +1,5 @@
 /** The server's clock as this isolate knows it: the difference from our own, read anew when it may be wrong. */
-import type { RedisPort } from './redis.ts'
-import { type Reply } from './redis.ts'
+import type { RedisPort, Reply } from './redis.ts'
 import { integer, list } from './replies.ts'
 import { run } from './scripts.ts'
 

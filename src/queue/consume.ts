@@ -5,8 +5,8 @@
  * a limit is one run of the contract's script, behind a sweep that this isolate remembers for a second.
  */
 import { accept, type Result, refuse, type StaleReason } from '../protocol/refusals.ts'
-import { claimRow, complete, type Retried } from './core.ts'
 import type { QueueContext, QueueRef } from './context.ts'
+import { claimRow, complete, type Retried } from './core.ts'
 import { type Reply, UpstreamError } from './redis.ts'
 import { bytes, groups, integer, list, text } from './replies.ts'
 import { call, run, type ScriptCall } from './scripts.ts'
@@ -184,8 +184,7 @@ export async function settle(
   next?: ClaimOptions & { readonly limit: number },
 ): Promise<{ results: Result<Settled>[]; claimed?: Claimed }> {
   const calls = [settleCall(queue, items)]
-  if (next !== undefined)
-    calls.push({ ...claimCall(queue, next.limit, next), isIncomplete: isEmptyClaim })
+  if (next !== undefined) calls.push({ ...claimCall(queue, next.limit, next), isIncomplete: isEmptyClaim })
   const [settled, claimed] = await run(port, calls)
   const pairs = groups(list(settled), 2)
   if (pairs.length !== items.length) throw new UpstreamError('Redis returned too few results')

@@ -33,10 +33,10 @@ export type Bound<Verbs> = {
 }
 
 /** Binds verbs to a context. */
-export function bind<Context, Verbs extends Record<keyof Verbs, (context: Context, ...rest: never[]) => unknown>>(
-  context: Context,
-  verbs: Verbs,
-): Bound<Verbs> {
+export function bind<
+  Context,
+  Verbs extends Record<keyof Verbs, (context: Context, ...rest: never[]) => unknown>,
+>(context: Context, verbs: Verbs): Bound<Verbs> {
   const methods = Object.entries<(context: Context, ...rest: never[]) => unknown>(verbs)
   return Object.fromEntries(
     methods.map(([name, verb]) => [name, (...rest: never[]) => verb(context, ...rest)]),

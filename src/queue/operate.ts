@@ -96,10 +96,7 @@ export async function reschedule(
 }
 
 /** Deletes a job, unless a consumer holds it under a live lease. */
-export const remove = async (
-  ref: QueueRef,
-  id: string,
-): Promise<Result<{ id: string; status: 'removed' }>> =>
+export const remove = async (ref: QueueRef, id: string): Promise<Result<{ id: string; status: 'removed' }>> =>
   movedTo(id, 'removed', await runMove(ref, 'remove', { id }))
 
 /** Deletes jobs of one state, oldest first. */

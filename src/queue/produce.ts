@@ -5,9 +5,11 @@
  * so that it is not lost. When the answer was lost, jobs with minted ids are sent once more as they are, and an id that
  * is taken then is the job itself. Jobs with ids of the caller are not repeated: only the caller can tell the cases apart.
  */
+
+import type { Minter } from '../protocol/ids.ts'
 import { DEFAULT_IDEMPOTENCY_TTL_MS } from '../protocol/limits.ts'
 import { accept, parseRefusal, type Result, refuse } from '../protocol/refusals.ts'
-import type { QueueContext, QueueRef } from './context.ts'
+import type { QueueRef } from './context.ts'
 import { repeatIfLost, UpstreamError } from './redis.ts'
 import { registerQueue } from './registry.ts'
 import { groups, list, optionalText, text } from './replies.ts'
@@ -77,7 +79,7 @@ async function statusesOf(
  * idempotency key.
  */
 export async function enqueueMany(
-  context: QueueContext,
+  context: QueueRef & { readonly minter: Minter },
   jobs: readonly NewJob[],
 ): Promise<Result<Enqueued>[]> {
   const { minter } = context
