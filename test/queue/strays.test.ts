@@ -142,7 +142,7 @@ describe.each([
       () => queue.remove(BROKEN),
     ]) {
       await put(BROKEN)
-      expect(await move()).toEqual(gone)
+      expect(await move()).toEqual({ ok: false, refusal: gone })
     }
   })
 
