@@ -29,8 +29,8 @@ test('the wake-up of a claim whose connection broke goes to the next one at once
 test('the wake-up of a claim that stays silent goes to the next one after a second', () => {
   const room = roomOf(3)
   room.bell.ring({ jobs: 1 })
-  room.runLater()
   expect(room.delays).toEqual([PASS_ON_MS])
+  room.runLater()
   expect(room.woken()).toEqual([1, 1, 0])
   room.bell.ring({ jobs: 1 })
   expect(room.woken()).toEqual([1, 1, 1])
