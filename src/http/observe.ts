@@ -2,6 +2,7 @@
 import * as z from 'zod'
 import type { Scope } from '../env.ts'
 import { mintedAt } from '../protocol/ids.ts'
+import { JsonText } from '../protocol/json-text.ts'
 import { isQueueName, queueMatches } from '../protocol/keys.ts'
 import { DEFAULT_PAGE, MAX_PAGE } from '../protocol/limits.ts'
 import { JOB_STATES } from '../protocol/refusals.ts'
@@ -10,7 +11,7 @@ import { allows, type Grant } from './auth.ts'
 import { storedJobText } from './jobs-json.ts'
 import { metricsText } from './metrics.ts'
 import { ProblemError } from './problem.ts'
-import { type Call, JsonText, ok, route } from './route.ts'
+import { type Call, ok, route } from './route.ts'
 import {
   as,
   digits,

@@ -23,7 +23,7 @@ import {
   jobId,
   leaseMs,
   maxAttempts,
-  refuseTooFarAhead,
+  rejectTooFarAhead,
 } from './schemas.ts'
 import { noFields } from './validate.ts'
 
@@ -213,7 +213,7 @@ export const operateRoutes = [
     errors: ['gone', 'wrong_state', 'wrong_kind'],
     handle: async ({ queue, id, body, database }) => {
       const { runAt, delayMs = 0 } = body
-      refuseTooFarAhead(runAt, database.now())
+      rejectTooFarAhead(runAt, database.now())
       const moved = await queue.reschedule(id, runAt === undefined ? { delayMs } : { runAt })
       return ok({ id, ...accepted(moved) })
     },

@@ -26,6 +26,8 @@ export type ClaimedJob = {
 export type Claimed = {
   readonly jobs: readonly ClaimedJob[]
   readonly paused: boolean
+  /** The claim stopped early: the queue may not be empty, although there is no job. */
+  readonly more?: boolean
   /** Milliseconds until the next job is due or a lease lapses, when the script has looked. */
   readonly nextMs?: number | undefined
 }
@@ -98,6 +100,7 @@ export function createConsumer(port: RedisPort, queue: string, look: Look, now: 
     const next = integer(nextMs)
     return {
       paused: text(status) === 'paused',
+      more: text(status) === 'ok' && next === 0,
       nextMs: next < 0 ? undefined : next,
       jobs: groups(rest, 4).map(([id, payload, token, leaseMs]) => ({
         id: text(id),
@@ -189,12 +192,12 @@ export function createConsumer(port: RedisPort, queue: string, look: Look, now: 
         const job = await core.claim(leaseMs).catch(passOver)
         // The batch script passes over what stands in the place of a row, or fails where it is a set of the queue.
         if (job === 'no row') return claimMany(1, options)
-        if (job === undefined) break
+        if (job === undefined) return { jobs: [], paused: false }
         const { id, token, payload } = job
         if (payload !== undefined) return { jobs: [{ id, token, payload, leaseMs }], paused: false }
         await core.complete(id, token)
       }
-      return { jobs: [], paused: false }
+      return { jobs: [], paused: false, more: true }
     },
 
     /** Settles many jobs, each by its own action, and claims the next ones in the same round trip when asked to. */

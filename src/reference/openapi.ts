@@ -242,9 +242,8 @@ const errorsOf = ({ body, errors }: Route): ErrorCode[] => [
 ]
 
 function operationOf(route: Route): ZodOpenApiOperationObject {
-  const { operationId, summary, description, scope, path, query, headers = {} } = route
+  const { operationId, summary, description, scope, path, query, body, headers = {} } = route
   const examples = EXAMPLES[operationId] ?? {}
-  const body = route.wholeBody ?? route.body
   return {
     operationId,
     tags: [tagOf(scope)],
