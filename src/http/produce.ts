@@ -30,14 +30,10 @@ import { type Element, element } from './validate.ts'
 
 const jobSchema = z
   .strictObject({
-    payload: z
-      .instanceof(JsonText)
-      .optional()
-      .meta({
-        description:
-          'Any JSON value, stored as the text that was sent: numbers keep their digits. A value that cannot be kept exactly (a lone surrogate, a key given twice) is rejected.',
-        override: { type: undefined },
-      }),
+    payload: z.instanceof(JsonText).optional().meta({
+      description:
+        'Any JSON value, stored as the text that was sent: numbers keep their digits. A value that cannot be kept exactly (a lone surrogate, a key given twice) is rejected.',
+    }),
     text: z.string().optional().meta({ description: 'Text, stored verbatim.' }),
     id: jobId.optional().meta({
       description: 'An id of your choice. If it is taken, the job is a `duplicate`. Default: a new id.',

@@ -390,7 +390,8 @@ export function openApiDocument(routes: readonly Route[]): OpenApiDocument {
         responses: Object.fromEntries(groups.map((codes) => [groupName(codes), problemResponse(codes)])),
       },
     },
-    { override: ({ jsonSchema }) => simplify(jsonSchema) },
+    // A payload is a class instance, and any JSON value on the wire.
+    { override: ({ jsonSchema }) => simplify(jsonSchema), allowEmptySchema: { custom: true } },
   )
   finishParameters(document)
   return document
