@@ -144,6 +144,28 @@ export const instantParameter = z
 /** An id as part of a cursor. An id that another client made up is escaped, behind a mark. */
 export const idToCursor = (id: string): string => (isJobId(id) ? id : `~${encodeURIComponent(id)}`)
 
+/** A cursor of an earlier response. */
+export const cursorOf = <Cursor>(decode: (text: string) => Cursor | undefined) =>
+  z
+    .string()
+    .transform((text, context) => {
+      const cursor = decode(text)
+      if (cursor !== undefined) return cursor
+      context.addIssue({ code: 'custom', message: 'is not a cursor of this operation' })
+      return z.NEVER
+    })
+    .meta({
+      description: 'Where to continue: the `cursor` of the previous response.',
+      override: { type: 'string' },
+    })
+    .optional()
+
+/** The cursor in a response. */
+export const nextCursor = z
+  .string()
+  .optional()
+  .meta({ description: 'Where to continue. Present if there is more.' })
+
 /** The id in a cursor; undefined if the text is not a cursor, or the id was not UTF-8. */
 export function idFromCursor(text: string): string | undefined {
   if (isJobId(text)) return text

@@ -1,5 +1,5 @@
 /**
- * Operating: redrive, remove, drain, reschedule, pause and settings. Every mass operation is bounded and says
+ * Operating: redrive, remove, purge, reschedule, pause and settings. Every mass operation is bounded and says
  * whether there is more.
  */
 import { lowestIdAt } from '../protocol/ids.ts'
@@ -115,7 +115,7 @@ export function createOperator(port: RedisPort, queue: string) {
     },
 
     /** Deletes jobs of one state, oldest first. */
-    async drain(
+    async purge(
       state: 'pending' | 'scheduled' | 'dead',
       limit: number,
     ): Promise<{ removed: number; more: boolean }> {

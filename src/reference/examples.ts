@@ -326,7 +326,7 @@ echomq_paused{queue="emails"} 0
       response: { id: EXAMPLE_ID, status: 'scheduled' },
     },
   },
-  drain: {
+  purge: {
     dead: {
       summary: 'Dead jobs',
       request: { state: 'dead', limit: 100 },

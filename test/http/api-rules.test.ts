@@ -36,7 +36,7 @@ const TABLE = [
   ['POST', '/v1/queues/{queue}/redrive', 'operate', {}],
   ['PUT', '/v1/queues/{queue}/jobs/{id}/schedule', 'operate', { delayMs: 0 }],
   ['DELETE', '/v1/queues/{queue}/jobs/{id}', 'operate', undefined],
-  ['POST', '/v1/queues/{queue}/drain', 'operate', { state: 'dead' }],
+  ['POST', '/v1/queues/{queue}/purge', 'operate', { state: 'dead' }],
   ['POST', '/v1/queues/{queue}/audit', 'operate', {}],
   ['POST', '/v1/queues/{queue}/pause', 'operate', {}],
   ['POST', '/v1/queues/{queue}/resume', 'operate', {}],
@@ -316,7 +316,7 @@ describe('the body', () => {
         ['POST', `/v1/queues/q/jobs/${ID}/complete`],
         ['PUT', `/v1/queues/q/jobs/${ID}/schedule`],
         ['POST', '/v1/queues/q/settle'],
-        ['POST', '/v1/queues/q/drain'],
+        ['POST', '/v1/queues/q/purge'],
         // All fields are optional here, so no body at all would be right.
         ['POST', '/v1/queues/q/pause'],
         ['POST', '/v1/queues/q/claim'],

@@ -290,7 +290,7 @@ describe('a lost script cache', () => {
     expect(await queue.promote(10)).toEqual({ promoted: 0, ghosts: 0, more: false })
     expect(await queue.reap(10)).toEqual({ reaped: 0, dead: 0, ghosts: 0, more: false })
     expect(await queue.remove(three)).toBe('removed')
-    expect(await queue.drain('dead', 10)).toEqual({ removed: 0, more: false })
+    expect(await queue.purge('dead', 10)).toEqual({ removed: 0, more: false })
     shared.bridge.flushScripts(false)
     expect(await census(port, queue.name)).toEqual([])
   })

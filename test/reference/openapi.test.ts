@@ -257,7 +257,7 @@ const SPEC: readonly (readonly [string, string, readonly number[], readonly Erro
   ['put', '/v1/queues/{queue}/jobs/{id}/schedule', [200], ['gone', 'wrong_state', 'wrong_kind']],
   ['post', '/v1/queues/{queue}/audit', [200], []],
   ['delete', '/v1/queues/{queue}/jobs/{id}', [204], ['gone', 'locked', 'wrong_kind']],
-  ['post', '/v1/queues/{queue}/drain', [200], []],
+  ['post', '/v1/queues/{queue}/purge', [200], []],
   ['post', '/v1/queues/{queue}/pause', [200], []],
   ['post', '/v1/queues/{queue}/resume', [200], []],
   ['put', '/v1/queues/{queue}/settings', [200], []],
@@ -389,7 +389,7 @@ const BEFORE: Record<string, () => Promise<unknown>> = {
   redriveMany: () => dead(EXAMPLE_ID, OTHER_ID),
   reschedule: () => enqueue(EXAMPLE_ID, { delayMs: 300_000 }),
   remove: () => enqueue(EXAMPLE_ID),
-  drain: () => dead(EXAMPLE_ID, OTHER_ID),
+  purge: () => dead(EXAMPLE_ID, OTHER_ID),
   audit: async () => {
     await redis(['ZADD', keys.pending, 0, EXAMPLE_ID])
     await enqueue(OTHER_ID)
