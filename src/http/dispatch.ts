@@ -68,7 +68,7 @@ function checkScope(grant: Grant, route: Route, queue: string | undefined): void
   if (!allows(grant, route.scope))
     throw new ProblemError('forbidden', `The token lacks the scope ${route.scope}.`)
   if (queue !== undefined && !allows(grant, route.scope, queue))
-    throw new ProblemError('forbidden', 'The token is not for this queue.')
+    throw new ProblemError('forbidden', 'The token does not allow this queue.')
 }
 
 function checkJobId(id: string): JobId {

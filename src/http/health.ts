@@ -1,6 +1,6 @@
 /**
- * The open routes: whether the Worker lives, and whether it can serve. The answer has no secrets and no names; the log
- * has the names of variables, too.
+ * The readiness check: whether a deployment can serve requests. The response contains no secrets and no names. The log
+ * also names variables.
  */
 import * as z from 'zod'
 import type { EnvReading } from '../env.ts'
@@ -18,17 +18,17 @@ export const readinessSchema = z.object({
   checks: z.object({
     redis: z.enum([...CHECK, 'misconfigured', 'unauthorized', 'evicting']).meta({
       description:
-        '`unauthorized`: it refuses the token of the deployment. `evicting`: it may remove jobs when memory is short, so its policy must be changed.',
+        '`unauthorized`: Redis rejects the token of the deployment. `evicting`: Redis may delete jobs when memory is low; change its eviction policy.',
     }),
     tokens: z.enum(CHECK),
     settings: z.enum(CHECK).meta({
       description:
-        '`failed`: a variable of the deployment cannot be used. The log names it, and so does every other route.',
+        '`failed`: a variable of the deployment cannot be used. The log and the errors of all other routes name it.',
     }),
     wireVersion: z.enum([...CHECK, 'unknown']),
     maintenance: z.object({
       ageMs: z.int().nullable().meta({
-        description: 'Milliseconds since the last completed maintenance; null when there was none.',
+        description: 'Milliseconds since the last completed maintenance; null if there was none.',
       }),
     }),
   }),
@@ -37,10 +37,10 @@ export const readinessSchema = z.object({
 type Check = (typeof CHECK)[number]
 export type Readiness = z.infer<typeof readinessSchema>
 
-/** Whether a policy of Redis lets it remove rows when memory is short: every queue loses jobs under one. */
+/** Whether the policy of Redis evicts keys when memory is low: then every queue can lose jobs. */
 const isEvicting = (info: string): boolean => /maxmemory_policy:(?!noeviction)/.test(info)
 
-/** Looks at everything that a request needs, and logs what is not as it should be. Never throws. */
+/** Checks everything that a request needs, and logs the problems. Never throws. */
 export async function readiness(env: EnvReading, database: Database | undefined): Promise<Readiness> {
   const problems = env.ok ? [] : [...env.problems]
   const settings: Check = env.ok ? 'ok' : 'failed'
@@ -61,7 +61,7 @@ export async function readiness(env: EnvReading, database: Database | undefined)
       if (markedAt !== undefined)
         ageMs = Math.max(0, Math.floor((seconds ?? 0) * 1000 + (micros ?? 0) / 1000 - Number(markedAt)))
       redis = info instanceof Uint8Array && isEvicting(text(info)) ? 'evicting' : 'ok'
-      if (redis === 'evicting') problems.push('Redis may remove jobs when memory is short')
+      if (redis === 'evicting') problems.push('Redis may delete jobs when memory is low')
       database.fence.judge(version)
       wireVersion = 'ok'
     } catch (error) {

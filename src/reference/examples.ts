@@ -1,9 +1,7 @@
-/**
- * The examples of the reference, by operation. A test plays each of them against the running API and compares what it
- * answers: an example that lies does not pass.
- */
+/** The examples of the reference, by operation. A test sends each of them to the API and compares the response. */
 import type { ErrorCode } from '../errors.ts'
 import type { Problem } from '../http/problem.ts'
+import { refusalProblem } from '../http/refusal.ts'
 
 export type Example = {
   readonly summary: string
@@ -78,20 +76,20 @@ export const EXAMPLES: Readonly<Record<string, Readonly<Record<string, Example>>
       response: { id: EXAMPLE_ID, status: 'enqueued' },
     },
     later: {
-      summary: 'A job for in five minutes, under an idempotency key',
+      summary: 'A job that is due in five minutes, with an idempotency key',
       headers: { 'Idempotency-Key': 'welcome-42' },
       request: { payload: PAYLOAD, delayMs: 300_000, maxAttempts: 8 },
       status: 201,
       response: { id: EXAMPLE_ID, status: 'scheduled' },
     },
     again: {
-      summary: 'A job whose key is known: nothing is enqueued',
+      summary: 'A job with a known key: nothing is enqueued',
       request: { payload: PAYLOAD, idempotencyKey: 'welcome-42' },
       status: 200,
       response: { id: EXAMPLE_ID, status: 'duplicate' },
     },
     many: {
-      summary: 'Many jobs, one of them refused',
+      summary: 'Many jobs, one of them rejected',
       request: {
         jobs: [
           { payload: PAYLOAD },
@@ -107,7 +105,7 @@ export const EXAMPLES: Readonly<Record<string, Readonly<Record<string, Example>>
           {
             error: {
               code: 'invalid',
-              detail: 'The time is too far ahead.',
+              detail: 'The time is too far ahead: use one within 366 days.',
               errors: [{ path: 'runAt', message: 'is more than 366 days ahead' }],
             },
           },
@@ -117,13 +115,17 @@ export const EXAMPLES: Readonly<Record<string, Readonly<Record<string, Example>>
   },
   claim: {
     many: {
-      summary: 'Up to ten jobs, waiting for one if there is none',
+      summary: 'Up to ten jobs; waits if there is none',
       request: { limit: 10, leaseMs: 30_000, claimId: 'mailer-7.1042', waitMs: 20_000 },
       response: { jobs: [claimed, otherClaimed] },
     },
-    one: { summary: 'One job, by the shared script', request: {}, response: { jobs: [claimed] } },
+    one: {
+      summary: 'One job, by the script of the wire contract',
+      request: {},
+      response: { jobs: [claimed] },
+    },
     empty: {
-      summary: 'Nothing to do',
+      summary: 'No job',
       request: { limit: 10 },
       response: { jobs: [], retryAfterMs: 50 },
     },
@@ -143,21 +145,21 @@ export const EXAMPLES: Readonly<Record<string, Readonly<Record<string, Example>>
       response: { id: EXAMPLE_ID, status: 'scheduled', delayMs: 60_000 },
     },
     spent: {
-      summary: 'The budget is spent',
+      summary: 'The budget is used up',
       request: { token: 1, error: ERROR, maxAttempts: 1 },
       response: { id: EXAMPLE_ID, status: 'dead' },
     },
   },
   fail: {
     hopeless: {
-      summary: 'No attempt will ever work',
+      summary: 'No attempt can succeed',
       request: { token: 1, error: 'SMTP 550: no such mailbox' },
       response: { id: EXAMPLE_ID, status: 'dead' },
     },
   },
   release: {
     now: {
-      summary: 'For whoever claims next',
+      summary: 'For the next claim',
       request: { token: 1 },
       response: { id: EXAMPLE_ID, status: 'pending' },
     },
@@ -176,7 +178,7 @@ export const EXAMPLES: Readonly<Record<string, Readonly<Record<string, Example>>
   },
   settle: {
     batch: {
-      summary: 'One done, one to retry, one that somebody else has; and the next one',
+      summary: 'One completed, one retried, one owned by another consumer; and the next job',
       request: {
         items: [
           { action: 'complete', id: EXAMPLE_ID, token: 1 },
@@ -191,11 +193,7 @@ export const EXAMPLES: Readonly<Record<string, Readonly<Record<string, Example>>
           { id: OTHER_ID, status: 'scheduled', delayMs: 60_000 },
           {
             id: THIRD_ID,
-            error: {
-              code: 'stale',
-              detail: 'The token is not the live one: another claim holds the job, or has held it since.',
-              reason: 'superseded',
-            },
+            error: refusalProblem({ refused: 'stale', reason: 'superseded' }),
           },
         ],
         jobs: [claimed],
@@ -217,7 +215,7 @@ export const EXAMPLES: Readonly<Record<string, Readonly<Record<string, Example>>
       response: { jobs: [{ ...deadJob, payload: PAYLOAD }], cursor: `0:1:${EXAMPLE_ID}` },
     },
     scheduled: {
-      summary: 'What is due soonest',
+      summary: 'The scheduled jobs that are due soonest',
       query: { state: 'scheduled', order: 'oldest' },
       response: {
         jobs: [
@@ -235,7 +233,7 @@ export const EXAMPLES: Readonly<Record<string, Readonly<Record<string, Example>>
   },
   job: {
     retried: {
-      summary: 'A job that failed twice and is claimed again',
+      summary: 'A job that failed twice and was claimed again',
       response: {
         id: EXAMPLE_ID,
         queue: EXAMPLE_QUEUE,
@@ -264,19 +262,19 @@ echomq_jobs{queue="emails",state="dead"} 0
 # HELP echomq_oldest_pending_age_seconds Age of the oldest pending job.
 # TYPE echomq_oldest_pending_age_seconds gauge
 echomq_oldest_pending_age_seconds{queue="emails"} 12.481
-# HELP echomq_sweep_lag_seconds How long the job that is due or the lease that has lapsed longest ago has waited for a sweep.
+# HELP echomq_sweep_lag_seconds Time since the earliest due job or lapsed lease, which waits for a sweep.
 # TYPE echomq_sweep_lag_seconds gauge
 echomq_sweep_lag_seconds{queue="emails"} 0
 # HELP echomq_completed_total Jobs completed.
 # TYPE echomq_completed_total counter
 echomq_completed_total{queue="emails"} 0
-# HELP echomq_failed_total Jobs that died.
+# HELP echomq_failed_total Jobs moved to dead.
 # TYPE echomq_failed_total counter
 echomq_failed_total{queue="emails"} 0
-# HELP echomq_ghosts_total Ids met without a row, and dropped.
+# HELP echomq_ghosts_total Ghosts removed.
 # TYPE echomq_ghosts_total counter
 echomq_ghosts_total{queue="emails"} 0
-# HELP echomq_paused 1 while the queue is paused.
+# HELP echomq_paused 1 if the queue is paused.
 # TYPE echomq_paused gauge
 echomq_paused{queue="emails"} 0
 `,
@@ -294,7 +292,7 @@ echomq_paused{queue="emails"} 0
   },
   maintain: {
     all: {
-      summary: 'Everything that was due',
+      summary: 'All queues that are due',
       request: {},
       response: { queues: 1, promoted: 1, reaped: 0, dead: 0, ghosts: 0, remaining: [] },
     },
@@ -304,12 +302,12 @@ echomq_paused{queue="emails"} 0
   },
   redriveMany: {
     dryRun: {
-      summary: 'How many died of this error?',
+      summary: 'How many jobs died of this error?',
       request: { errorContains: 'SMTP 451', dryRun: true },
       response: { redriven: 2, more: false },
     },
     some: {
-      summary: 'The first one; go on from the cursor',
+      summary: 'The first job; continue with the cursor',
       request: { limit: 1, errorContains: 'SMTP 451' },
       response: { redriven: 1, more: true, cursor: EXAMPLE_ID },
     },
@@ -357,12 +355,12 @@ echomq_paused{queue="emails"} 0
       },
     },
     repair: {
-      summary: 'The step after it, with repairs',
+      summary: 'The next step, with repairs',
       request: { cursor: 'active:0', repair: true },
       response: { checked: 0, findings: [], repaired: 0, cursor: 'schedule:0' },
     },
   },
-  health: { alive: { summary: 'It lives', response: { status: 'ok' } } },
+  health: { alive: { summary: 'The deployment runs', response: { status: 'ok' } } },
   readiness: {
     ready: {
       summary: 'Ready',
@@ -379,7 +377,7 @@ echomq_paused{queue="emails"} 0
       },
     },
     unready: {
-      summary: 'Redis does not answer',
+      summary: 'Redis does not reply',
       status: 503,
       response: {
         status: 'unready',
@@ -395,29 +393,26 @@ echomq_paused{queue="emails"} 0
   },
 }
 
-/** What a problem of each code says in the reference. */
+/** An example of each problem. */
 export const PROBLEM_EXAMPLES: Readonly<Record<ErrorCode, Omit<Problem, 'code'>>> = {
   invalid: {
     detail: 'The body is malformed.',
     errors: [{ path: 'leaseMs', message: 'Too small: expected number to be >=10' }],
   },
   unauthorized: { detail: 'A valid bearer token is required.' },
-  forbidden: { detail: 'The token is not for this queue.' },
-  not_found: { detail: 'There is no such job.' },
-  method_not_allowed: { detail: 'This route takes POST.' },
-  stale: {
-    detail: 'The token is not the live one: another claim holds the job, or has held it since.',
-    reason: 'superseded',
-  },
-  wrong_state: { detail: 'The job is active.', state: 'active' },
-  locked: { detail: 'A live lease holds the job.' },
-  gone: { detail: 'There is no such job any more.' },
-  internal: { detail: 'The log has the request id.' },
-  too_large: { detail: 'The payload is larger than 262144 bytes.' },
+  forbidden: { detail: 'The token does not allow this queue.' },
+  not_found: { detail: 'This job does not exist.' },
+  method_not_allowed: { detail: 'This route allows POST.' },
+  stale: refusalProblem({ refused: 'stale', reason: 'superseded' }),
+  wrong_state: refusalProblem({ refused: 'wrong_state', state: 'active' }),
+  locked: refusalProblem({ refused: 'locked' }),
+  gone: refusalProblem({ refused: 'gone' }),
+  internal: { detail: 'Internal error: the log of the deployment has the request id.' },
+  too_large: { detail: 'The payload is larger than the limit of 262144 bytes.' },
   unsupported_media_type: { detail: 'The body must be application/json.' },
-  wrong_kind: { detail: 'The id is well-formed, but not of a job.' },
-  overloaded: { detail: 'The queue holds as many pending jobs as it may.' },
+  wrong_kind: refusalProblem({ refused: 'wrong_kind' }),
+  overloaded: refusalProblem({ refused: 'overloaded' }),
   upstream: { detail: 'Redis did not answer.' },
   misconfigured: { detail: 'UPSTASH_REDIS_REST_URL is missing.' },
-  wire_version: { detail: 'The database bears a wire version that is not accepted.' },
+  wire_version: { detail: 'The database uses a wire version that this deployment does not accept.' },
 }
