@@ -35,20 +35,19 @@ Jobs that move during the audit are not findings: one step of Redis checks and r
       200: {
         description: 'The findings of this step, and a cursor if there is more',
         schema: z.object({
-          checked: z.int().meta({ description: 'Checked ids. A job counts twice: in its set and as a row.' }),
+          checked: z.int().describe('Checked ids. A job counts twice: in its set and as a row.'),
           findings: z.array(
             z.object({
               id: z.string(),
               kind: z.enum(AUDIT_KINDS),
-              sets: z.array(z.enum(AUDIT_SETS)).meta({ description: 'The sets that contain the job.' }),
+              sets: z.array(z.enum(AUDIT_SETS)).describe('The sets that contain the job.'),
             }),
           ),
-          repaired: z.int().meta({ description: 'How many findings were repaired.' }),
+          repaired: z.int().describe('How many findings were repaired.'),
           cursor: nextCursor,
         }),
       },
     },
-    errors: [],
     handle: async ({ queue, body: { limit = DEFAULT_MOVE_LIMIT, ...request } }) => {
       const { cursor, ...step } = await queue.audit({ limit, ...request })
       return ok({ ...step, cursor: cursor === undefined ? undefined : encodeAuditCursor(cursor) })

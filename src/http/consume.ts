@@ -28,10 +28,10 @@ import { type Element, element } from './validate.ts'
 const claimMembers = {
   leaseMs: leaseMs
     .optional()
-    .meta({ description: "Length of the lease in ms. Default: the queue's `leaseMs`, else 30000." }),
-  limit: integer(1, MAX_JOBS_PER_CLAIM).optional().meta({
-    description: 'Claims up to this many jobs. Default: one job, by the script of the wire contract.',
-  }),
+    .describe("Length of the lease in ms. Default: the queue's `leaseMs`, else 30000."),
+  limit: integer(1, MAX_JOBS_PER_CLAIM)
+    .optional()
+    .describe('Claims up to this many jobs. Default: one job, by the script of the wire contract.'),
   as: as.optional(),
   claimId: claimId.optional(),
 }
@@ -54,7 +54,7 @@ const claimSchema = z
 const nextClaimSchema = z
   .strictObject({
     ...claimMembers,
-    limit: integer(1, MAX_JOBS_PER_CLAIM).meta({ description: 'Claims up to this many jobs.' }),
+    limit: integer(1, MAX_JOBS_PER_CLAIM).describe('Claims up to this many jobs.'),
   })
   .meta({ id: 'NextClaim', description: 'The claim of the next jobs in the same call.' })
 
@@ -63,12 +63,14 @@ const emptyMembers = {
   retryAfterMs: z
     .int()
     .optional()
-    .meta({ description: 'Without jobs: when to claim again, in ms. It grows while the queue stays empty.' }),
-  more: z.literal(true).optional().meta({
-    description:
+    .describe('Without jobs: when to claim again, in ms. It grows while the queue stays empty.'),
+  more: z
+    .literal(true)
+    .optional()
+    .describe(
       'Without jobs: the claim stopped early, because it removed many ghosts or expired jobs. The queue may not be empty: claim again at once.',
-  }),
-  paused: z.literal(true).optional().meta({ description: 'Present if the queue is paused.' }),
+    ),
+  paused: z.literal(true).optional().describe('Present if the queue is paused.'),
 }
 
 const claimedSchema = z
@@ -78,9 +80,9 @@ const claimedSchema = z
         .object({
           id: jobId,
           queue: z.string(),
-          token: z.int().meta({ description: 'The fencing token. Every move of the job needs it.' }),
-          leaseMs: z.int().meta({ description: 'The remaining time of the lease, in ms.' }),
-          enqueuedAt: z.iso.datetime().meta({ description: 'The mint time of the id.' }),
+          token: z.int().describe('The fencing token. Every move of the job needs it.'),
+          leaseMs: z.int().describe('The remaining time of the lease, in ms.'),
+          enqueuedAt: z.iso.datetime().describe('The mint time of the id.'),
           ...payloadMembers,
         })
         .meta({ id: 'ClaimedJob', description: 'A job that you own until its lease runs out.' }),
@@ -94,12 +96,12 @@ const moves = {
   retry: z.strictObject({
     token,
     error: errorText.optional(),
-    delayMs: delayMs.optional().meta({
-      description: "Milliseconds until the next attempt. Default: the queue's backoff, with full jitter.",
-    }),
-    maxAttempts: maxAttempts.optional().meta({
-      description: "Retry budget for this retry. Default: the job's, else the queue's. 0: no limit.",
-    }),
+    delayMs: delayMs
+      .optional()
+      .describe("Milliseconds until the next attempt. Default: the queue's backoff, with full jitter."),
+    maxAttempts: maxAttempts
+      .optional()
+      .describe("Retry budget for this retry. Default: the job's, else the queue's. 0: no limit."),
   }),
   fail: z.strictObject({ token, error: errorText.optional() }),
   release: z.strictObject({
@@ -149,12 +151,8 @@ const settleResultSchema = z
   .object({
     results: z
       .array(z.union([settledSchema, z.object({ id: z.string().nullable(), error: itemErrorSchema })]))
-      .meta({
-        description: 'One for each item, in input order. The id is null if the item has no usable id.',
-      }),
-    jobs: claimedSchema.shape.jobs
-      .optional()
-      .meta({ description: 'With `claim`: the next jobs, if there are any.' }),
+      .describe('One for each item, in input order. The id is null if the item has no usable id.'),
+    jobs: claimedSchema.shape.jobs.optional().describe('With `claim`: the next jobs, if there are any.'),
     ...emptyMembers,
   })
   .meta({ id: 'SettleResult' })
@@ -220,7 +218,6 @@ export const consumeRoutes = [
     scope: 'consume',
     body: claimSchema,
     responses: { 200: { description: 'The jobs, if there are any', schema: claimedSchema } },
-    errors: [],
     handle: async ({ queue, body, request, database }) => {
       const { waitMs = 0, as: format = 'json', ...options } = body
       const waiter = createPollingWaiter()
@@ -314,7 +311,6 @@ export const consumeRoutes = [
         schema: settleResultSchema,
       },
     },
-    errors: [],
     handle: async ({ queue, body: { items, claim } }) => {
       const read = items.map(readItem)
       const moves = read.flatMap((item) => ('move' in item ? [item.move] : []))

@@ -16,20 +16,23 @@ const CHECK = ['ok', 'failed'] as const
 export const readinessSchema = z.object({
   status: z.enum(['ready', 'unready']),
   checks: z.object({
-    redis: z.enum([...CHECK, 'misconfigured', 'unauthorized', 'evicting']).meta({
-      description:
+    redis: z
+      .enum([...CHECK, 'misconfigured', 'unauthorized', 'evicting'])
+      .describe(
         '`unauthorized`: Redis rejects the token of the deployment. `evicting`: Redis may delete jobs when memory is low; change its eviction policy.',
-    }),
+      ),
     tokens: z.enum(CHECK),
-    settings: z.enum(CHECK).meta({
-      description:
+    settings: z
+      .enum(CHECK)
+      .describe(
         '`failed`: a variable of the deployment cannot be used. The log and the errors of all other routes name it.',
-    }),
+      ),
     wireVersion: z.enum([...CHECK, 'unknown']),
     maintenance: z.object({
-      ageMs: z.int().nullable().meta({
-        description: 'Milliseconds since the last completed maintenance; null if there was none.',
-      }),
+      ageMs: z
+        .int()
+        .nullable()
+        .describe('Milliseconds since the last completed maintenance; null if there was none.'),
     }),
   }),
 })

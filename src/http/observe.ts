@@ -28,15 +28,15 @@ import {
 
 export const settingsResponse = z
   .object({
-    maxAttempts: z.int().meta({ description: 'Retry budget of jobs without their own. 0: no limit.' }),
+    maxAttempts: z.int().describe('Retry budget of jobs without their own. 0: no limit.'),
     backoff: z
       .object({ baseMs: z.int(), maxMs: z.int() })
-      .meta({ description: 'Maximum delay after attempt n: `baseMs` x 2^(n-1), at most `maxMs`.' }),
-    leaseMs: z.int().meta({ description: 'Lease of claims without `leaseMs`.' }),
-    maxActive: z.int().meta({ description: 'Maximum number of active jobs. 0: no limit.' }),
+      .describe('Maximum delay after attempt n: `baseMs` x 2^(n-1), at most `maxMs`.'),
+    leaseMs: z.int().describe('Lease of claims without `leaseMs`.'),
+    maxActive: z.int().describe('Maximum number of active jobs. 0: no limit.'),
     maxPending: z
       .int()
-      .meta({ description: 'Maximum number of pending jobs. A full queue rejects new jobs. 0: no limit.' }),
+      .describe('Maximum number of pending jobs. A full queue rejects new jobs. 0: no limit.'),
   })
   .meta({ id: 'Settings', description: 'The settings in force.' })
 
@@ -45,17 +45,14 @@ const statsResponse = z
     queue: z.string(),
     counts: z
       .object({ pending: z.int(), active: z.int(), scheduled: z.int(), dead: z.int() })
-      .meta({ description: 'Jobs by state.' }),
-    oldestPendingAt: z.iso
-      .datetime()
-      .optional()
-      .meta({ description: 'Mint time of the oldest pending job.' }),
-    nextDueAt: z.iso.datetime().optional().meta({ description: 'When the next scheduled job is due.' }),
-    nextLapseAt: z.iso.datetime().optional().meta({ description: 'When the next lease runs out.' }),
+      .describe('Jobs by state.'),
+    oldestPendingAt: z.iso.datetime().optional().describe('Mint time of the oldest pending job.'),
+    nextDueAt: z.iso.datetime().optional().describe('When the next scheduled job is due.'),
+    nextLapseAt: z.iso.datetime().optional().describe('When the next lease runs out.'),
     paused: z.boolean(),
-    completed: z.int().meta({ description: 'How many jobs were completed, ever.' }),
-    failed: z.int().meta({ description: 'How many jobs moved to dead, ever.' }),
-    ghosts: z.int().meta({ description: 'How many ids without a job were removed, ever.' }),
+    completed: z.int().describe('How many jobs were completed, ever.'),
+    failed: z.int().describe('How many jobs moved to dead, ever.'),
+    ghosts: z.int().describe('How many ids without a job were removed, ever.'),
     settings: settingsResponse,
   })
   .meta({ id: 'QueueStats', description: 'The stats of a queue.' })
@@ -65,26 +62,18 @@ const jobResponse = z
     id: jobId,
     queue: z.string(),
     state: z.enum(JOB_STATES),
-    attempts: z.int().meta({ description: 'How often the job was claimed: the live fencing token.' }),
-    enqueuedAt: z.iso.datetime().meta({ description: 'The mint time of its id.' }),
-    runAt: z.iso.datetime().optional().meta({ description: 'When the job is due. Only if scheduled.' }),
-    leaseUntil: z.iso.datetime().optional().meta({ description: 'When the lease runs out. Only if active.' }),
-    maxAttempts: z.int().optional().meta({ description: 'The own retry budget of the job.' }),
-    lapses: z
-      .int()
-      .optional()
-      .meta({ description: 'How many leases lapsed since the job was enqueued or redriven.' }),
-    startBy: z.iso
-      .datetime()
-      .optional()
-      .meta({ description: 'When the job expires, unless a consumer starts it.' }),
-    lastError: z.string().optional().meta({ description: 'The last error. Needs `observe:payload`.' }),
+    attempts: z.int().describe('How often the job was claimed: the live fencing token.'),
+    enqueuedAt: z.iso.datetime().describe('The mint time of its id.'),
+    runAt: z.iso.datetime().optional().describe('When the job is due. Only if scheduled.'),
+    leaseUntil: z.iso.datetime().optional().describe('When the lease runs out. Only if active.'),
+    maxAttempts: z.int().optional().describe('The own retry budget of the job.'),
+    lapses: z.int().optional().describe('How many leases lapsed since the job was enqueued or redriven.'),
+    startBy: z.iso.datetime().optional().describe('When the job expires, unless a consumer starts it.'),
+    lastError: z.string().optional().describe('The last error. Needs `observe:payload`.'),
     history: z
       .array(z.object({ attempt: z.int(), at: z.iso.datetime(), error: z.string() }))
       .optional()
-      .meta({
-        description: 'The last five errors, if the job failed more than once. Needs `observe:payload`.',
-      }),
+      .describe('The last five errors, if the job failed more than once. Needs `observe:payload`.'),
     ...payloadMembers,
   })
   .meta({ id: 'Job', description: 'A job. Payload and error texts need `observe:payload`.' })
@@ -119,7 +108,7 @@ function decodeCursor(text: string): PageCursor | undefined {
   return isSound && id !== undefined ? { id, score, seen: Number(seen) } : undefined
 }
 
-const pageLimit = digits(1, MAX_PAGE, DEFAULT_PAGE).meta({ description: 'The maximum number of entries.' })
+const pageLimit = digits(1, MAX_PAGE, DEFAULT_PAGE).describe('The maximum number of entries.')
 
 const sees = (grant: Grant, queue: string, scope: Scope): boolean => allows(grant, scope, queue)
 
@@ -171,7 +160,6 @@ export const observeRoutes = [
         schema: z.object({ queues: z.array(statsResponse), cursor: nextCursor }),
       },
     },
-    errors: [],
     handle: async (call) => {
       const { cursor, limit = DEFAULT_PAGE } = call.query
       const names = (await visibleQueues(call)).filter((name) => cursor === undefined || name > cursor)
@@ -205,20 +193,21 @@ export const observeRoutes = [
     scope: 'observe',
     query: z
       .strictObject({
-        state: z.enum(JOB_STATES).default('pending').meta({ description: 'The state of the jobs.' }),
+        state: z.enum(JOB_STATES).default('pending').describe('The state of the jobs.'),
         order: z
           .enum(['newest', 'oldest'])
           .default('newest')
-          .meta({ description: 'For scheduled and active jobs, `oldest` means the soonest first.' }),
+          .describe('For scheduled and active jobs, `oldest` means the soonest first.'),
         limit: pageLimit.optional(),
         cursor: cursorOf(decodeCursor),
-        from: instantParameter.optional().meta({
-          description:
+        from: instantParameter
+          .optional()
+          .describe(
             'Only jobs minted at this instant or later: RFC 3339 with a zone, or epoch ms. Only for pending and dead.',
-        }),
+          ),
         to: instantParameter
           .optional()
-          .meta({ description: 'Only jobs minted before this instant. Only for pending and dead.' }),
+          .describe('Only jobs minted before this instant. Only for pending and dead.'),
         payload: payloadParameter.optional(),
         as: as.optional(),
       })
@@ -235,7 +224,6 @@ export const observeRoutes = [
         schema: z.object({ jobs: z.array(jobResponse), cursor: nextCursor }),
       },
     },
-    errors: [],
     handle: async ({ queue, query, grant }) => {
       const { payload, as: format = 'json', limit = DEFAULT_PAGE, ...page } = query
       const withPayload = payloadWish(grant, queue.name, payload, false)
@@ -278,7 +266,6 @@ export const observeRoutes = [
     responses: {
       200: { description: 'Prometheus text format 0.0.4', schema: z.string(), contentType: 'text/plain' },
     },
-    errors: [],
     handle: async (call) => {
       const stats = await readableStats(call, await visibleQueues(call))
       return {

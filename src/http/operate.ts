@@ -12,7 +12,7 @@ import {
 } from '../protocol/limits.ts'
 import { settingsResponse } from './observe.ts'
 import { accepted } from './refusal.ts'
-import { ok, route } from './route.ts'
+import { ok, type Route, route } from './route.ts'
 import {
   cursorOf,
   delayMs,
@@ -34,7 +34,7 @@ const limit = integer(1, MAX_MOVE_LIMIT)
   .meta({ description: 'At most this many jobs.', default: DEFAULT_MOVE_LIMIT })
 const limitBody = z.strictObject({ limit })
 const pausedResponse = z.object({ paused: z.boolean() })
-const more = z.boolean().meta({ description: 'Whether there are more jobs: call again.' })
+const more = z.boolean().describe('Whether there are more jobs: call again.')
 
 const meaningOf = (name: keyof typeof settingsResponse.shape) => ({
   description: settingsResponse.shape[name].description,
@@ -54,6 +54,25 @@ const settingsBody = z.strictObject({
   maxPending: integer(0, MAX_QUEUE_CAP).nullish().meta(meaningOf('maxPending')),
 })
 
+/** `POST .../pause` or `.../resume`. */
+function pauseRoute(action: 'pause' | 'resume', summary: string, description: string): Route {
+  const paused = action === 'pause'
+  return route({
+    method: 'POST',
+    path: `/v1/queues/{queue}/${action}`,
+    operationId: action,
+    summary,
+    description,
+    scope: 'operate',
+    body: noFields,
+    responses: { 200: { description: 'Whether the queue is paused', schema: pausedResponse } },
+    handle: async ({ queue }) => {
+      await queue[action]()
+      return ok({ paused })
+    },
+  })
+}
+
 export const operateRoutes = [
   route({
     method: 'POST',
@@ -66,7 +85,6 @@ export const operateRoutes = [
     responses: {
       200: { description: 'How many jobs were moved', schema: z.object({ promoted: z.int(), more }) },
     },
-    errors: [],
     handle: async ({ queue, body: { limit = DEFAULT_MOVE_LIMIT } }) => {
       const { promoted, more } = await queue.promote(limit)
       return ok({ promoted, more })
@@ -87,7 +105,6 @@ export const operateRoutes = [
         schema: z.object({ reaped: z.int(), dead: z.int(), more }),
       },
     },
-    errors: [],
     handle: async ({ queue, body: { limit = DEFAULT_MOVE_LIMIT } }) => {
       const { reaped, dead, more } = await queue.reap(limit)
       return ok({ reaped, dead, more })
@@ -106,16 +123,15 @@ export const operateRoutes = [
       200: {
         description: 'How many jobs were moved, and which queues are not finished',
         schema: z.object({
-          queues: z.int().meta({ description: 'How many queues were visited.' }),
+          queues: z.int().describe('How many queues were visited.'),
           promoted: z.int(),
           reaped: z.int(),
           dead: z.int(),
           ghosts: z.int(),
-          remaining: z.array(z.string()).meta({ description: 'Queues that are due and not finished.' }),
+          remaining: z.array(z.string()).describe('Queues that are due and not finished.'),
         }),
       },
     },
-    errors: [],
     handle: async ({ database, settings, grant }) => {
       const all = grant.queues.includes('*')
       const only = (queue: string): boolean => grant.queues.some((pattern) => queueMatches(pattern, queue))
@@ -155,14 +171,14 @@ export const operateRoutes = [
     scope: 'operate',
     body: z.strictObject({
       limit,
-      from: instant.optional().meta({ description: 'Only jobs minted at this instant or later.' }),
-      to: instant.optional().meta({ description: 'Only jobs minted before this instant.' }),
+      from: instant.optional().describe('Only jobs minted at this instant or later.'),
+      to: instant.optional().describe('Only jobs minted before this instant.'),
       errorContains: z
         .string()
         .min(1)
         .max(MAX_ERROR_CHARS)
         .optional()
-        .meta({ description: 'Only jobs whose last error contains this text. Case-sensitive.' }),
+        .describe('Only jobs whose last error contains this text. Case-sensitive.'),
       dryRun: z
         .boolean()
         .optional()
@@ -179,7 +195,6 @@ export const operateRoutes = [
         }),
       },
     },
-    errors: [],
     handle: async ({ queue, body: { limit = DEFAULT_MOVE_LIMIT, ...request } }) => {
       const { cursor, ...result } = await queue.redriveMany({ limit, ...request })
       return ok({ ...result, cursor: cursor === undefined ? undefined : idToCursor(cursor) })
@@ -244,40 +259,14 @@ export const operateRoutes = [
         schema: z.object({ removed: z.int(), more }),
       },
     },
-    errors: [],
     handle: async ({ queue, body }) => ok(await queue.purge(body.state, body.limit ?? DEFAULT_MOVE_LIMIT)),
   }),
-  route({
-    method: 'POST',
-    path: '/v1/queues/{queue}/pause',
-    operationId: 'pause',
-    summary: 'Stop claims through this API',
-    description:
-      'Claims with `limit` stop at once, other claims within a second. Nothing else stops: jobs can be enqueued, and active jobs can be settled. Clients that talk to Redis directly must check for the pause themselves. Safe to repeat.',
-    scope: 'operate',
-    body: noFields,
-    responses: { 200: { description: 'The queue is paused', schema: pausedResponse } },
-    errors: [],
-    handle: async ({ queue }) => {
-      await queue.pause()
-      return ok({ paused: true })
-    },
-  }),
-  route({
-    method: 'POST',
-    path: '/v1/queues/{queue}/resume',
-    operationId: 'resume',
-    summary: 'Allow claims again',
-    description: 'Ends a pause. Safe to repeat.',
-    scope: 'operate',
-    body: noFields,
-    responses: { 200: { description: 'The queue is not paused', schema: pausedResponse } },
-    errors: [],
-    handle: async ({ queue }) => {
-      await queue.resume()
-      return ok({ paused: false })
-    },
-  }),
+  pauseRoute(
+    'pause',
+    'Stop claims through this API',
+    'Claims with `limit` stop at once, other claims within a second. Nothing else stops: jobs can be enqueued, and active jobs can be settled. Clients that talk to Redis directly must check for the pause themselves. Safe to repeat.',
+  ),
+  pauseRoute('resume', 'Allow claims again', 'Ends a pause. Safe to repeat.'),
   route({
     method: 'PUT',
     path: '/v1/queues/{queue}/settings',
@@ -288,7 +277,6 @@ export const operateRoutes = [
     scope: 'operate',
     body: settingsBody,
     responses: { 200: { description: 'The settings in force', schema: settingsResponse } },
-    errors: [],
     handle: async ({ queue, body }) => ok(await queue.changeSettings(body)),
   }),
 ]

@@ -30,22 +30,25 @@ import { type Element, element } from './validate.ts'
 
 const jobSchema = z
   .strictObject({
-    payload: z.instanceof(JsonText).optional().meta({
-      description:
+    payload: z
+      .instanceof(JsonText)
+      .optional()
+      .describe(
         'Any JSON value, stored as the text that was sent: numbers keep their digits. A value that cannot be kept exactly (a lone surrogate, a key given twice) is rejected.',
-    }),
-    text: z.string().optional().meta({ description: 'Text, stored verbatim.' }),
-    id: jobId.optional().meta({
-      description: 'An id of your choice. If it is taken, the job is a `duplicate`. Default: a new id.',
-    }),
+      ),
+    text: z.string().optional().describe('Text, stored verbatim.'),
+    id: jobId
+      .optional()
+      .describe('An id of your choice. If it is taken, the job is a `duplicate`. Default: a new id.'),
     delayMs: delayMs.optional(),
     runAt: instant
       .optional()
-      .meta({ description: 'When the job is due, at most 366 days ahead. Not together with `delayMs`.' }),
-    startBy: instant.optional().meta({
-      description:
+      .describe('When the job is due, at most 366 days ahead. Not together with `delayMs`.'),
+    startBy: instant
+      .optional()
+      .describe(
         'A job that no consumer has started by then moves to dead with `lastError` `expired`, instead of being delivered late.',
-    }),
+      ),
     idempotencyKey: idempotencyKey.optional(),
     idempotencyTtlMs: integer(MIN_IDEMPOTENCY_TTL_MS, MAX_IDEMPOTENCY_TTL_MS)
       .optional()
@@ -69,7 +72,7 @@ type Job = z.output<typeof jobSchema>
 
 const manySchema = z
   .strictObject({ jobs: z.array(element(jobSchema, 'job')).min(1).max(MAX_JOBS_PER_ENQUEUE) })
-  .meta({ description: 'Many jobs. A bad job stops no other.' })
+  .describe('Many jobs. A bad job stops no other.')
 
 const newSchema = z.object({ id: jobId, status: z.enum(['enqueued', 'scheduled']) })
 const duplicateSchema = z

@@ -71,10 +71,11 @@ type Input<
   Path extends string,
   Body extends z.ZodType | undefined,
   Query extends z.ZodType | undefined,
-> = Omit<Route, 'path' | 'body' | 'query' | 'handle'> & {
+> = Omit<Route, 'path' | 'body' | 'query' | 'errors' | 'handle'> & {
   readonly path: Path
   readonly body?: Body
   readonly query?: Query
+  readonly errors?: Route['errors']
   readonly handle: (
     call: Call<
       Body extends z.ZodType ? z.output<Body> : undefined,
@@ -92,7 +93,7 @@ export function route<
   Query extends z.ZodType | undefined,
 >(input: Input<Path, Body, Query>): Route {
   // The dispatcher validates each call by the path and the schemas of its route.
-  return { ...input, handle: (call) => input.handle(call as Parameters<typeof input.handle>[0]) }
+  return { errors: [], ...input, handle: (call) => input.handle(call as Parameters<typeof input.handle>[0]) }
 }
 
 export const ok = (body: unknown): Answer => ({ status: 200, body })

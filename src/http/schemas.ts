@@ -64,22 +64,20 @@ export const jobId = z
     override: { type: 'string', pattern: '^JOB[0-9A-Za-z]{11}$' },
   })
 
-export const delayMs = integer(0, MAX_DELAY_MS).meta({
-  description: "Milliseconds from the server's now.",
-})
-export const leaseMs = integer(MIN_LEASE_MS, MAX_LEASE_MS).meta({
-  description: "Length of the lease in ms, from the server's now.",
-})
-export const maxAttempts = integer(0, MAX_MAX_ATTEMPTS).meta({
-  description: 'Retry budget: how many attempts the job may use. 0: no limit.',
-})
+export const delayMs = integer(0, MAX_DELAY_MS).describe("Milliseconds from the server's now.")
+export const leaseMs = integer(MIN_LEASE_MS, MAX_LEASE_MS).describe(
+  "Length of the lease in ms, from the server's now.",
+)
+export const maxAttempts = integer(0, MAX_MAX_ATTEMPTS).describe(
+  'Retry budget: how many attempts the job may use. 0: no limit.',
+)
 
 /** The fencing token. */
 export const token = z
   .int()
   .min(0)
   .max(Number.MAX_SAFE_INTEGER)
-  .meta({ description: 'The fencing token that the claim returned.' })
+  .describe('The fencing token that the claim returned.')
 
 /** For the document: exactly one of these fields. */
 export const exactlyOne = (...names: string[]) => ({
@@ -161,10 +159,7 @@ export const cursorOf = <Cursor>(decode: (text: string) => Cursor | undefined) =
     .optional()
 
 /** The cursor in a response. */
-export const nextCursor = z
-  .string()
-  .optional()
-  .meta({ description: 'Where to continue. Present if there is more.' })
+export const nextCursor = z.string().optional().describe('Where to continue. Present if there is more.')
 
 /** The id in a cursor; undefined if the text is not a cursor, or the id was not UTF-8. */
 export function idFromCursor(text: string): string | undefined {
@@ -179,35 +174,28 @@ export function idFromCursor(text: string): string | undefined {
 
 /** The payload of a job in a response: one of the three. */
 export const payloadMembers = {
-  payload: z.unknown().optional().meta({ description: 'The payload, if it is JSON.' }),
-  text: z.string().optional().meta({ description: 'The payload as text.' }),
-  base64: z
-    .string()
-    .optional()
-    .meta({ description: 'The payload, if it is not UTF-8: another client wrote it.' }),
+  payload: z.unknown().optional().describe('The payload, if it is JSON.'),
+  text: z.string().optional().describe('The payload as text.'),
+  base64: z.string().optional().describe('The payload, if it is not UTF-8: another client wrote it.'),
 }
 
 const ERROR_CODES = Object.keys(ERRORS) as [ErrorCode, ...ErrorCode[]]
 
 /** The fields of an error, both as a response and as the result of one element of a batch. */
 const errorMembers = {
-  code: z.enum(ERROR_CODES).meta({ description: 'Decide by this.' }),
-  detail: z.string().meta({ description: 'One sentence for people.' }),
+  code: z.enum(ERROR_CODES).describe('Decide by this.'),
+  detail: z.string().describe('One sentence for people.'),
   errors: z
     .array(z.object({ path: z.string(), message: z.string() }))
     .optional()
-    .meta({
-      description:
-        'With `invalid`: the fields, such as `backoff.baseMs`, and what each must be. In a batch, the paths begin inside the element.',
-    }),
+    .describe(
+      'With `invalid`: the fields, such as `backoff.baseMs`, and what each must be. In a batch, the paths begin inside the element.',
+    ),
   reason: z
     .enum(['superseded', 'released', 'lapsed'])
     .optional()
-    .meta({ description: 'With `stale`: why the token is rejected.' }),
-  state: z
-    .enum(JOB_STATES)
-    .optional()
-    .meta({ description: 'With `wrong_state`: the state that the job is in.' }),
+    .describe('With `stale`: why the token is rejected.'),
+  state: z.enum(JOB_STATES).optional().describe('With `wrong_state`: the state that the job is in.'),
 }
 
 /** The error of one element of a batch. */
@@ -218,10 +206,10 @@ export const itemErrorSchema = z
 /** The body of an error. */
 export const problemSchema = z
   .object({
-    type: z.string().meta({ description: 'Where this deployment explains the error.' }),
-    title: z.string().meta({ description: 'The kind of error. The same at every occurrence.' }),
+    type: z.string().describe('Where this deployment explains the error.'),
+    title: z.string().describe('The kind of error. The same at every occurrence.'),
     status: z.int(),
-    requestId: z.string().meta({ description: 'As in `X-Request-Id`, and in the log.' }),
+    requestId: z.string().describe('As in `X-Request-Id`, and in the log.'),
     ...errorMembers,
   })
   .meta({ id: 'Problem', description: 'An error as in RFC 9457.' })

@@ -66,6 +66,12 @@ const deadJob = {
   lastError: ERROR,
 }
 
+const exchange = (summary: string, request: unknown, response: unknown): Example => ({
+  summary,
+  request,
+  response,
+})
+
 /** By operation and name. */
 export const EXAMPLES: Readonly<Record<string, Readonly<Record<string, Example>>>> = {
   enqueue: {
@@ -114,72 +120,57 @@ export const EXAMPLES: Readonly<Record<string, Readonly<Record<string, Example>>
     },
   },
   claim: {
-    many: {
-      summary: 'Up to ten jobs; waits if there is none',
-      request: { limit: 10, leaseMs: 30_000, claimId: 'mailer-7.1042', waitMs: 20_000 },
-      response: { jobs: [claimed, otherClaimed] },
-    },
-    one: {
-      summary: 'One job, by the script of the wire contract',
-      request: {},
-      response: { jobs: [claimed] },
-    },
-    empty: {
-      summary: 'No job',
-      request: { limit: 10 },
-      response: { jobs: [], retryAfterMs: 50 },
-    },
+    many: exchange(
+      'Up to ten jobs; waits if there is none',
+      { limit: 10, leaseMs: 30_000, claimId: 'mailer-7.1042', waitMs: 20_000 },
+      { jobs: [claimed, otherClaimed] },
+    ),
+    one: exchange('One job, by the script of the wire contract', {}, { jobs: [claimed] }),
+    early: exchange('It removed many ghosts: claim again at once', { limit: 10 }, { jobs: [], more: true }),
+    empty: exchange('No job', { limit: 10 }, { jobs: [], retryAfterMs: 50 }),
   },
   complete: {
-    done: { summary: 'Done', request: { token: 1 }, response: { id: EXAMPLE_ID, status: 'completed' } },
+    done: exchange('Done', { token: 1 }, { id: EXAMPLE_ID, status: 'completed' }),
   },
   retry: {
-    backoff: {
-      summary: "After the queue's backoff",
-      request: { token: 1, error: ERROR },
-      response: { id: EXAMPLE_ID, status: 'scheduled', delayMs: 417 },
-    },
-    delay: {
-      summary: 'In a minute',
-      request: { token: 1, error: ERROR, delayMs: 60_000 },
-      response: { id: EXAMPLE_ID, status: 'scheduled', delayMs: 60_000 },
-    },
-    spent: {
-      summary: 'The budget is used up',
-      request: { token: 1, error: ERROR, maxAttempts: 1 },
-      response: { id: EXAMPLE_ID, status: 'dead' },
-    },
+    backoff: exchange(
+      "After the queue's backoff",
+      { token: 1, error: ERROR },
+      { id: EXAMPLE_ID, status: 'scheduled', delayMs: 417 },
+    ),
+    delay: exchange(
+      'In a minute',
+      { token: 1, error: ERROR, delayMs: 60_000 },
+      { id: EXAMPLE_ID, status: 'scheduled', delayMs: 60_000 },
+    ),
+    spent: exchange(
+      'The budget is used up',
+      { token: 1, error: ERROR, maxAttempts: 1 },
+      { id: EXAMPLE_ID, status: 'dead' },
+    ),
   },
   fail: {
-    hopeless: {
-      summary: 'No attempt can succeed',
-      request: { token: 1, error: 'SMTP 550: no such mailbox' },
-      response: { id: EXAMPLE_ID, status: 'dead' },
-    },
+    hopeless: exchange(
+      'No attempt can succeed',
+      { token: 1, error: 'SMTP 550: no such mailbox' },
+      { id: EXAMPLE_ID, status: 'dead' },
+    ),
   },
   release: {
-    now: {
-      summary: 'For the next claim',
-      request: { token: 1 },
-      response: { id: EXAMPLE_ID, status: 'pending' },
-    },
-    later: {
-      summary: 'In five seconds',
-      request: { token: 1, delayMs: 5000 },
-      response: { id: EXAMPLE_ID, status: 'scheduled' },
-    },
+    now: exchange('For the next claim', { token: 1 }, { id: EXAMPLE_ID, status: 'pending' }),
+    later: exchange('In five seconds', { token: 1, delayMs: 5000 }, { id: EXAMPLE_ID, status: 'scheduled' }),
   },
   extend: {
-    minute: {
-      summary: 'A minute from now',
-      request: { token: 1, leaseMs: 60_000 },
-      response: { id: EXAMPLE_ID, status: 'extended', leaseMs: 60_000 },
-    },
+    minute: exchange(
+      'A minute from now',
+      { token: 1, leaseMs: 60_000 },
+      { id: EXAMPLE_ID, status: 'extended', leaseMs: 60_000 },
+    ),
   },
   settle: {
-    batch: {
-      summary: 'One completed, one retried, one owned by another consumer; and the next job',
-      request: {
+    batch: exchange(
+      'One completed, one retried, one owned by another consumer; and the next job',
+      {
         items: [
           { action: 'complete', id: EXAMPLE_ID, token: 1 },
           { action: 'retry', id: OTHER_ID, token: 1, error: ERROR, delayMs: 60_000 },
@@ -187,7 +178,7 @@ export const EXAMPLES: Readonly<Record<string, Readonly<Record<string, Example>>
         ],
         claim: { limit: 1 },
       },
-      response: {
+      {
         results: [
           { id: EXAMPLE_ID, status: 'completed' },
           { id: OTHER_ID, status: 'scheduled', delayMs: 60_000 },
@@ -198,7 +189,7 @@ export const EXAMPLES: Readonly<Record<string, Readonly<Record<string, Example>>
         ],
         jobs: [claimed],
       },
-    },
+    ),
   },
   listQueues: {
     page: {
@@ -281,70 +272,54 @@ echomq_paused{queue="emails"} 0
     },
   },
   promote: {
-    due: { summary: 'At most a hundred', request: { limit: 100 }, response: { promoted: 1, more: false } },
+    due: exchange('At most a hundred', { limit: 100 }, { promoted: 1, more: false }),
   },
   reap: {
-    lapsed: {
-      summary: 'At most a hundred',
-      request: { limit: 100 },
-      response: { reaped: 2, dead: 1, more: false },
-    },
+    lapsed: exchange('At most a hundred', { limit: 100 }, { reaped: 2, dead: 1, more: false }),
   },
   maintain: {
-    all: {
-      summary: 'All queues that are due',
-      request: {},
-      response: { queues: 1, promoted: 1, reaped: 0, dead: 0, ghosts: 0, remaining: [] },
-    },
+    all: exchange(
+      'All queues that are due',
+      {},
+      { queues: 1, promoted: 1, reaped: 0, dead: 0, ghosts: 0, remaining: [] },
+    ),
   },
   redrive: {
-    dead: { summary: 'A dead job', request: {}, response: { id: EXAMPLE_ID, status: 'pending' } },
+    dead: exchange('A dead job', {}, { id: EXAMPLE_ID, status: 'pending' }),
   },
   redriveMany: {
-    dryRun: {
-      summary: 'How many jobs died of this error?',
-      request: { errorContains: 'SMTP 451', dryRun: true },
-      response: { redriven: 2, more: false },
-    },
-    some: {
-      summary: 'The first job; continue with the cursor',
-      request: { limit: 1, errorContains: 'SMTP 451' },
-      response: { redriven: 1, more: true, cursor: EXAMPLE_ID },
-    },
+    dryRun: exchange(
+      'How many jobs died of this error?',
+      { errorContains: 'SMTP 451', dryRun: true },
+      { redriven: 2, more: false },
+    ),
+    some: exchange(
+      'The first job; continue with the cursor',
+      { limit: 1, errorContains: 'SMTP 451' },
+      { redriven: 1, more: true, cursor: EXAMPLE_ID },
+    ),
   },
   reschedule: {
-    now: {
-      summary: 'Run it now',
-      request: { delayMs: 0 },
-      response: { id: EXAMPLE_ID, status: 'pending' },
-    },
-    later: {
-      summary: 'In an hour',
-      request: { delayMs: 3_600_000 },
-      response: { id: EXAMPLE_ID, status: 'scheduled' },
-    },
+    now: exchange('Run it now', { delayMs: 0 }, { id: EXAMPLE_ID, status: 'pending' }),
+    later: exchange('In an hour', { delayMs: 3_600_000 }, { id: EXAMPLE_ID, status: 'scheduled' }),
   },
   purge: {
-    dead: {
-      summary: 'Dead jobs',
-      request: { state: 'dead', limit: 100 },
-      response: { removed: 2, more: false },
-    },
+    dead: exchange('Dead jobs', { state: 'dead', limit: 100 }, { removed: 2, more: false }),
   },
-  pause: { paused: { summary: 'Paused', request: {}, response: { paused: true } } },
-  resume: { resumed: { summary: 'Not paused', request: {}, response: { paused: false } } },
+  pause: { paused: exchange('Paused', {}, { paused: true }) },
+  resume: { resumed: exchange('Not paused', {}, { paused: false }) },
   changeSettings: {
-    some: {
-      summary: 'A larger budget, a slower backoff, no cap',
-      request: { maxAttempts: 8, backoff: { baseMs: 2000 }, maxActive: null },
-      response: { ...settings, maxAttempts: 8, backoff: { baseMs: 2000, maxMs: 600_000 } },
-    },
+    some: exchange(
+      'A larger budget, a slower backoff, no cap',
+      { maxAttempts: 8, backoff: { baseMs: 2000 }, maxActive: null },
+      { ...settings, maxAttempts: 8, backoff: { baseMs: 2000, maxMs: 600_000 } },
+    ),
   },
   audit: {
-    first: {
-      summary: 'The first step of an audit',
-      request: {},
-      response: {
+    first: exchange(
+      'The first step of an audit',
+      {},
+      {
         checked: 2,
         findings: [
           { id: EXAMPLE_ID, kind: 'ghost', sets: ['pending'] },
@@ -353,12 +328,12 @@ echomq_paused{queue="emails"} 0
         repaired: 0,
         cursor: 'active:0',
       },
-    },
-    repair: {
-      summary: 'The next step, with repairs',
-      request: { cursor: 'active:0', repair: true },
-      response: { checked: 0, findings: [], repaired: 0, cursor: 'schedule:0' },
-    },
+    ),
+    repair: exchange(
+      'The next step, with repairs',
+      { cursor: 'active:0', repair: true },
+      { checked: 0, findings: [], repaired: 0, cursor: 'schedule:0' },
+    ),
   },
   health: { alive: { summary: 'The deployment runs', response: { status: 'ok' } } },
   readiness: {
