@@ -3,7 +3,7 @@ import * as z from 'zod'
 import { isJobId, type JobId } from '../protocol/ids.ts'
 import { FlawedElement, JsonText } from '../protocol/json-text.ts'
 import { MAX_ITEMS_PER_SETTLE, MAX_JOBS_PER_CLAIM, MAX_WAIT_MS } from '../protocol/limits.ts'
-import type { Refusal } from '../protocol/refusals.ts'
+import type { Result } from '../protocol/refusals.ts'
 import type { Claimed, Settled, Settlement } from '../queue/consume.ts'
 import type { Queue } from '../queue/database.ts'
 import { createPollingWaiter } from '../wake/polling.ts'
@@ -185,7 +185,7 @@ function move<Body extends z.ZodType>(
   action: keyof typeof moves,
   [summary, description]: readonly [string, string],
   body: Body,
-  handle: (queue: Queue, id: JobId, body: z.output<Body>) => Promise<object | Refusal>,
+  handle: (queue: Queue, id: JobId, body: z.output<Body>) => Promise<Result<object>>,
 ): Route {
   return route({
     method: 'POST',
@@ -199,12 +199,6 @@ function move<Body extends z.ZodType>(
     errors: ['stale', 'gone', 'wrong_kind'],
     handle: async ({ queue, id, body }) => ok(accepted(await handle(queue, id, body as z.output<Body>))),
   })
-}
-
-/** Settles one job by the batch script. */
-async function settleOne(queue: Queue, item: Settlement): Promise<Settled | Refusal> {
-  const { results } = await queue.settle([item])
-  return results[0] as Settled | Refusal
 }
 
 export const consumeRoutes = [
@@ -248,10 +242,7 @@ export const consumeRoutes = [
       'Deletes the job. A consumer whose lease ran out can still complete the job, unless it was reaped or claimed again. Safe to repeat: the second response is 410 `gone`.',
     ],
     moves.complete,
-    async (queue, id, { token }) => {
-      const result = await queue.complete(id, token)
-      return typeof result === 'string' ? { id, status: result } : result
-    },
+    (queue, id, { token }) => queue.complete(id, token),
   ),
   move(
     'retry',
@@ -260,11 +251,7 @@ export const consumeRoutes = [
       'Schedules the job after its backoff (exponential, with full jitter), or moves it to dead if its budget is used up. Safe to repeat: the second response is 409 `stale`, `released`.',
     ],
     moves.retry,
-    async (queue, id, { token, ...how }) => {
-      const result = await queue.retry(id, token, how)
-      if ('refused' in result) return result
-      return result.status === 'dead' ? { id, status: 'dead' } : { id, ...result }
-    },
+    (queue, id, { token, ...how }) => queue.retry(id, token, how),
   ),
   move(
     'fail',
@@ -273,7 +260,7 @@ export const consumeRoutes = [
       'For a job that no further attempt can complete. It stays dead until it is redriven or removed. Safe to repeat: the second response is 409 `stale`, `released`.',
     ],
     moves.fail,
-    (queue, id, body) => settleOne(queue, { action: 'fail', id, ...body }),
+    (queue, id, { token, error }) => queue.fail(id, token, error),
   ),
   move(
     'release',
@@ -282,9 +269,9 @@ export const consumeRoutes = [
       'For a consumer that stops, or cannot do the job now. The attempt does not count. Safe to repeat: the second response is 409 `stale`, `released`.',
     ],
     moves.release,
-    async (queue, id, body) => {
-      const result = await settleOne(queue, { action: 'release', id, ...body })
-      return 'refused' in result ? result : { id, status: result.status }
+    async (queue, id, { token, delayMs }) => {
+      const result = await queue.release(id, token, delayMs)
+      return result.ok ? { ok: true, value: { id, status: result.value.status } } : result
     },
   ),
   move(
@@ -294,7 +281,7 @@ export const consumeRoutes = [
       "The lease then ends `leaseMs` after the server's now, whatever its remaining time. A lease that ran out can be extended until the job is reaped. Safe to repeat.",
     ],
     moves.extend,
-    (queue, id, body) => settleOne(queue, { action: 'extend', id, ...body }),
+    (queue, id, { token, leaseMs }) => queue.extend(id, token, leaseMs),
   ),
   route({
     method: 'POST',
@@ -319,8 +306,8 @@ export const consumeRoutes = [
       const answers = settled.results.values()
       const results = read.map((item) => {
         if ('result' in item) return item.result
-        const result = answers.next().value as Settled | Refusal
-        return 'refused' in result ? { id: item.move.id, error: refusalProblem(result) } : result
+        const result = answers.next().value as Result<Settled>
+        return result.ok ? result.value : { id: item.move.id, error: refusalProblem(result.refusal) }
       })
       const members = [`"results":${JSON.stringify(results)}`]
       if (settled.claimed !== undefined)

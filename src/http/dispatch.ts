@@ -7,7 +7,7 @@ import type { Settings } from '../env.ts'
 import { classifyJobId, isJobId, type JobId } from '../protocol/ids.ts'
 import { JsonText } from '../protocol/json-text.ts'
 import { isQueueName } from '../protocol/keys.ts'
-import type { Database } from '../queue/database.ts'
+import type { OpenDatabase } from '../queue/database.ts'
 import { allows, authenticate, type Grant } from './auth.ts'
 import { readBody } from './body.ts'
 import { ProblemError } from './problem.ts'
@@ -16,7 +16,7 @@ import type { Answer, Method, Route } from './route.ts'
 import { noFields, plainName, validate } from './validate.ts'
 
 /** What every request needs. */
-export type Backing = { readonly settings: Settings; readonly database: Database }
+export type Backing = { readonly settings: Settings; readonly database: OpenDatabase }
 
 /** Serves all methods of one path. `parameters` are the decoded segments of the path. */
 export function createDispatcher(routes: readonly Route[]) {
@@ -38,7 +38,7 @@ export function createDispatcher(routes: readonly Route[]) {
     const id = parameters['id'] === undefined ? undefined : checkJobId(parameters['id'])
     const query = validate(route.query ?? noFields, readQuery(new URL(request.url).searchParams), 'query')
     const body = route.body && (await readValidBody(route.body, request, settings))
-    const database = fenced(backing.database)
+    const database = backing.database.fenced
     const queue = name === undefined ? undefined : database.queue(name)
     return respond(await route.handle({ request, settings, database, grant, body, query, queue, id }))
   }
@@ -91,15 +91,6 @@ function readQuery(search: URLSearchParams): Record<string, string> {
     Object.defineProperty(query, name, { value, enumerable: true })
   }
   return query
-}
-
-/** The database with the version check before every command. */
-function fenced({ fence, port, ...database }: Database): Database {
-  const send: Database['port']['send'] = async (commands) => {
-    await fence.pass()
-    return port.send(commands)
-  }
-  return { ...database, fence, port: { send } }
 }
 
 function respond({ status, body, contentType = 'application/json' }: Answer): Response {

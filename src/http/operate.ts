@@ -159,7 +159,7 @@ export const operateRoutes = [
       },
     },
     errors: ['gone', 'wrong_state', 'wrong_kind'],
-    handle: async ({ queue, id }) => ok({ id, status: accepted(await queue.redrive(id)) }),
+    handle: async ({ queue, id }) => ok(accepted(await queue.redrive(id))),
   }),
   route({
     method: 'POST',
@@ -225,8 +225,7 @@ export const operateRoutes = [
     handle: async ({ queue, id, body, database }) => {
       const { runAt, delayMs = 0 } = body
       rejectTooFarAhead(runAt, database.now())
-      const moved = await queue.reschedule(id, runAt === undefined ? { delayMs } : { runAt })
-      return ok({ id, ...accepted(moved) })
+      return ok(accepted(await queue.reschedule(id, runAt === undefined ? { delayMs } : { runAt })))
     },
   }),
   route({

@@ -8,7 +8,7 @@
  * deployments, so that clients can compare it.
  */
 import { ERRORS, type ErrorCode } from '../errors.ts'
-import type { JobState } from '../protocol/refusals.ts'
+import type { JobState } from '../protocol/states.ts'
 
 /** A wrong field of the request: its path (such as `claim.limit`) and what it must be. */
 export type FieldError = { readonly path: string; readonly message: string }

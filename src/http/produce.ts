@@ -9,7 +9,7 @@ import {
   MAX_JOBS_PER_ENQUEUE,
   MIN_IDEMPOTENCY_TTL_MS,
 } from '../protocol/limits.ts'
-import type { Refusal } from '../protocol/refusals.ts'
+import type { Result } from '../protocol/refusals.ts'
 import type { Queue } from '../queue/database.ts'
 import type { Enqueued, NewJob } from '../queue/produce.ts'
 import { ProblemError } from './problem.ts'
@@ -112,8 +112,8 @@ async function enqueueMany(elements: readonly Element<Job>[], call: EnqueueCall)
   const enqueued = (good.length === 0 ? [] : await call.queue.enqueueMany(good)).values()
   const results = jobs.map((job) => {
     if (!('payload' in job)) return { error: job }
-    const result = enqueued.next().value as Enqueued | Refusal
-    return 'refused' in result ? { error: refusalProblem(result) } : result
+    const result = enqueued.next().value as Result<Enqueued>
+    return result.ok ? result.value : { error: refusalProblem(result.refusal) }
   })
   return ok({ results })
 }
@@ -121,7 +121,7 @@ async function enqueueMany(elements: readonly Element<Job>[], call: EnqueueCall)
 async function enqueueOne(job: Job, call: EnqueueCall): Promise<Answer> {
   const idempotencyKey = keyOf(job, call.request.headers.get('Idempotency-Key'))
   const [result] = await call.queue.enqueueMany([newJob({ ...job, idempotencyKey }, call)])
-  const enqueued = accepted(result as Enqueued | Refusal)
+  const enqueued = accepted(result as Result<Enqueued>)
   return { status: enqueued.status === 'duplicate' ? 200 : 201, body: enqueued }
 }
 

@@ -1,5 +1,5 @@
 /** Refusals of the queue as problems of the API: one mapping, for single moves and for items of a batch. */
-import type { Refusal } from '../protocol/refusals.ts'
+import type { Refusal, Result } from '../protocol/refusals.ts'
 import { type Problem, ProblemError } from './problem.ts'
 
 const STALE_DETAIL = {
@@ -39,8 +39,8 @@ export function refused(refusal: Refusal): ProblemError {
   return new ProblemError(code, detail, extras)
 }
 
-/** The result of a move, or its refusal thrown as a problem. */
-export function accepted<T>(result: T | Refusal): Exclude<T, Refusal> {
-  if (typeof result === 'object' && result !== null && 'refused' in result) throw refused(result)
-  return result as Exclude<T, Refusal>
+/** The value of a result, or its refusal thrown as a problem. */
+export function accepted<T>(result: Result<T>): T {
+  if (!result.ok) throw refused(result.refusal)
+  return result.value
 }
