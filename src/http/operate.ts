@@ -248,7 +248,7 @@ export const operateRoutes = [
       },
     },
     errors: [],
-    handle: async ({ queue, body }) => ok(await queue.drain(body.state, body.limit ?? DEFAULT_MOVE_LIMIT)),
+    handle: async ({ queue, body }) => ok(await queue.purge(body.state, body.limit ?? DEFAULT_MOVE_LIMIT)),
   }),
   route({
     method: 'POST',

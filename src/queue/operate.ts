@@ -1,5 +1,5 @@
 /**
- * Operating: redrive, remove, drain, reschedule, pause and settings. Every mass operation is bounded and reports whether
+ * Operating: redrive, remove, purge, reschedule, pause and settings. Every mass operation is bounded and reports whether
  * more is left.
  */
 import { lowestIdAt } from '../protocol/ids.ts'
@@ -100,7 +100,7 @@ export const remove = async (ref: QueueRef, id: string): Promise<Result<{ id: st
   movedTo(id, 'removed', await runMove(ref, 'remove', { id }))
 
 /** Deletes jobs of one state, oldest first. */
-export async function drain(
+export async function purge(
   ref: QueueRef,
   state: Exclude<JobState, 'active'>,
   limit: number,

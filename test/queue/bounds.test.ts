@@ -144,7 +144,7 @@ describe('ten thousand', () => {
     async (state) => {
       await seed({ state }, 'start_by', 9_000_000_000_000)
       const moved = await steps(async () => {
-        const { removed, more } = await queue.drain(state, STEP)
+        const { removed, more } = await queue.purge(state, STEP)
         return { moved: removed, more }
       })
       expect(moved).toEqual(ALL_IN_STEPS)

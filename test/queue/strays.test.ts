@@ -151,7 +151,7 @@ describe.each([
     const page = { state: 'dead', order: 'oldest', limit: 10, withErrors: true, withPayload: true } as const
     expect((await queue.list(page)).jobs.map(({ id }) => id)).toEqual([FIRST, LAST])
     expect(await queue.redriveMany({ limit: 10 })).toMatchObject({ redriven: 2 })
-    expect(await queue.drain('dead', 10)).toMatchObject({ more: false })
+    expect(await queue.purge('dead', 10)).toMatchObject({ more: false })
     expect([await stateOf(FIRST), await stateOf(LAST)]).toEqual(['pending', 'pending'])
     await clean()
   })
@@ -218,9 +218,9 @@ describe('an id that stood in a set as a ghost, and became a job elsewhere by a 
     ['active', 'core reap', () => hand.reap()],
     ['active', 'sweep', () => hand.sweep()],
     ['active', 'claim', () => hand.claimMany(0)],
-    ['dead', 'drain', () => queue.drain('dead', 10)],
-    ['schedule', 'drain', () => queue.drain('scheduled', 10)],
-    ['pending', 'drain', () => queue.drain('pending', 10)],
+    ['dead', 'drain', () => queue.purge('dead', 10)],
+    ['schedule', 'drain', () => queue.purge('scheduled', 10)],
+    ['pending', 'drain', () => queue.purge('pending', 10)],
   ] as const
   const cases = brought.flatMap(([stray, name, move]) =>
     (Object.keys(LIVES) as (keyof typeof LIVES)[])

@@ -7,11 +7,12 @@ import type { AddressInfo } from 'node:net'
 import { Redis } from '@upstash/redis'
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { keyspace } from '../../src/protocol/keys.ts'
+import { call } from '../../src/protocol/script-call.ts'
 import { SCRIPTS } from '../../src/protocol/scripts.generated.ts'
 import { createDatabase, type Queue } from '../../src/queue/database.ts'
 import { RedisError, type RedisPort, UpstreamError } from '../../src/queue/redis.ts'
 import { integer, list, text } from '../../src/queue/replies.ts'
-import { call, run } from '../../src/queue/scripts.ts'
+import { run } from '../../src/queue/scripts.ts'
 import { createUpstashPort, RefusedTokenError } from '../../src/queue/upstash.ts'
 import { createBridge } from '../../src/stack/bridge/bridge.ts'
 import { startRedis } from '../../src/stack/redis-server.ts'
@@ -291,7 +292,7 @@ describe('a lost script cache', () => {
     expect(await queue.promote(10)).toEqual({ promoted: 0, ghosts: 0, more: false })
     expect(await queue.reap(10)).toEqual({ reaped: 0, dead: 0, ghosts: 0, more: false })
     expect(outcome(await queue.remove(three))).toEqual({ id: three, status: 'removed' })
-    expect(await queue.drain('dead', 10)).toEqual({ removed: 0, more: false })
+    expect(await queue.purge('dead', 10)).toEqual({ removed: 0, more: false })
     shared.bridge.flushScripts(false)
     expect(await census(port, queue.name)).toEqual([])
   })

@@ -221,7 +221,7 @@ describe('what the queue calls', () => {
     await queue.redriveMany({ limit: 5 })
     await queue.reschedule(id, { delayMs: 0 })
     await queue.remove(id)
-    for (const state of ['pending', 'scheduled', 'dead'] as const) await queue.drain(state, 1)
+    for (const state of ['pending', 'scheduled', 'dead'] as const) await queue.purge(state, 1)
     await queue.enqueueMany([{ payload: 'd' }])
     await queue.audit({ limit: 10 })
     await maintain(database)
