@@ -105,7 +105,7 @@ export async function purge(
   state: Exclude<JobState, 'active'>,
   limit: number,
 ): Promise<{ removed: number; more: boolean }> {
-  const reply = list(await runScript(ref, 'drain', { set: SET_OF_STATE[state], limit }))
+  const reply = list(await runScript(ref, 'purge', { set: SET_OF_STATE[state], limit }))
   const [removed = 0, more] = reply.map(integer)
   return { removed, more: more === 1 }
 }

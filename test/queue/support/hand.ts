@@ -97,7 +97,7 @@ export function handOn(port: RedisPort, queue: string) {
     reschedule: (id: string, when: { delayMs: Text } | { runAt: Text }) =>
       exec('reschedule', { id, delayMs: undefined, runAt: undefined, ...when }),
     remove: (id: string) => exec('remove', { id }),
-    drain: (set: Exclude<StateSet, 'active'>, limit: Text = 100) => exec('drain', { set, limit }),
+    drain: (set: Exclude<StateSet, 'active'>, limit: Text = 100) => exec('purge', { set, limit }),
     list: (set: StateSet) => {
       const isLex = set === 'pending' || set === 'dead'
       return exec('list', {
