@@ -206,7 +206,7 @@ describe('nothing is due later than the next run:', () => {
       const wait = Number(visit) - (await serverNow(raw.port))
       expect(await runAfter(wait - 1_000)).toMatchObject({ queues: 0 })
       expect(await runAfter(wait)).toMatchObject({ queues: 1 })
-      await handOf(queue).drain('schedule')
+      await handOf(queue).purge('schedule')
     }
   })
 
@@ -317,7 +317,7 @@ describe('an enqueue in the middle of a run', () => {
         await raw.run('ZADD', GLOBAL_KEYS.queues, (await serverNow(raw.port)) - 1, hand.queue)
       else {
         await enqueue(other, hand.queue)
-        await hand.drain('pending')
+        await hand.purge('pending')
       }
       const first = await maintain(databaseOn(meanwhile(script, () => enqueue(other, hand.queue, delayMs))))
       expect(await visitAt(hand.queue)).toBeLessThan(2 ** 40)

@@ -3,11 +3,10 @@
  * text. No other layer of the product is involved.
  */
 import { keyspace } from '../../../src/protocol/keys.ts'
-import { type ArgumentsOf, call } from '../../../src/protocol/script-call.ts'
 import { SCRIPTS, type ScriptName } from '../../../src/protocol/scripts.generated.ts'
 import type { StateSet } from '../../../src/protocol/states.ts'
 import type { RedisPort } from '../../../src/queue/redis.ts'
-import { run, runScript } from '../../../src/queue/scripts.ts'
+import { type ArgumentsOf, call, run, runScript } from '../../../src/queue/scripts.ts'
 import { type Readable, readable } from './world.ts'
 
 type Text = string | number
@@ -97,7 +96,7 @@ export function handOn(port: RedisPort, queue: string) {
     reschedule: (id: string, when: { delayMs: Text } | { runAt: Text }) =>
       exec('reschedule', { id, delayMs: undefined, runAt: undefined, ...when }),
     remove: (id: string) => exec('remove', { id }),
-    drain: (set: Exclude<StateSet, 'active'>, limit: Text = 100) => exec('purge', { set, limit }),
+    purge: (set: Exclude<StateSet, 'active'>, limit: Text = 100) => exec('purge', { set, limit }),
     list: (set: StateSet) => {
       const isLex = set === 'pending' || set === 'dead'
       return exec('list', {
