@@ -1,14 +1,11 @@
 /**
- * The open routes: whether the Worker lives, and whether it can serve. The answer has no secrets and no names; the log
- * has the names of variables, too.
+ * The readiness check: whether a deployment can serve requests. The response contains no secrets and no names. The log
+ * also names variables.
  */
 import * as z from 'zod'
 import type { EnvReading } from '../env.ts'
-import { GLOBAL_KEYS } from '../protocol/keys.ts'
 import type { Database } from '../queue/database.ts'
 import { WireVersionError } from '../queue/fence.ts'
-import { integer, list, optionalText, text } from '../queue/replies.ts'
-import { run } from '../queue/scripts.ts'
 import { RefusedTokenError } from '../queue/upstash.ts'
 
 const CHECK = ['ok', 'failed'] as const
@@ -16,20 +13,23 @@ const CHECK = ['ok', 'failed'] as const
 export const readinessSchema = z.object({
   status: z.enum(['ready', 'unready']),
   checks: z.object({
-    redis: z.enum([...CHECK, 'misconfigured', 'unauthorized', 'evicting']).meta({
-      description:
-        '`unauthorized`: it refuses the token of the deployment. `evicting`: it may remove jobs when memory is short, so its policy must be changed.',
-    }),
+    redis: z
+      .enum([...CHECK, 'misconfigured', 'unauthorized', 'evicting'])
+      .describe(
+        '`unauthorized`: Redis rejects the token of the deployment. `evicting`: Redis may delete jobs when memory is low; change its eviction policy.',
+      ),
     tokens: z.enum(CHECK),
-    settings: z.enum(CHECK).meta({
-      description:
-        '`failed`: a variable of the deployment cannot be used. The log names it, and so does every other route.',
-    }),
+    settings: z
+      .enum(CHECK)
+      .describe(
+        '`failed`: a variable of the deployment cannot be used. The log and the errors of all other routes name it.',
+      ),
     wireVersion: z.enum([...CHECK, 'unknown']),
     maintenance: z.object({
-      ageMs: z.int().nullable().meta({
-        description: 'Milliseconds since the last completed maintenance; null when there was none.',
-      }),
+      ageMs: z
+        .int()
+        .nullable()
+        .describe('Milliseconds since the last completed maintenance; null if there was none.'),
     }),
   }),
 })
@@ -37,10 +37,7 @@ export const readinessSchema = z.object({
 type Check = (typeof CHECK)[number]
 export type Readiness = z.infer<typeof readinessSchema>
 
-/** Whether a policy of Redis lets it remove rows when memory is short: every queue loses jobs under one. */
-const isEvicting = (info: string): boolean => /maxmemory_policy:(?!noeviction)/.test(info)
-
-/** Looks at everything that a request needs, and logs what is not as it should be. Never throws. */
+/** Checks everything that a request needs, and logs the problems. Never throws. */
 export async function readiness(env: EnvReading, database: Database | undefined): Promise<Readiness> {
   const problems = env.ok ? [] : [...env.problems]
   const settings: Check = env.ok ? 'ok' : 'failed'
@@ -50,18 +47,10 @@ export async function readiness(env: EnvReading, database: Database | undefined)
   let ageMs: number | null = null
   if (database !== undefined) {
     try {
-      const [version, mark, time, info] = await run(database.port, [
-        ['GET', GLOBAL_KEYS.version],
-        ['GET', GLOBAL_KEYS.maintenance],
-        ['TIME'],
-        ['INFO', 'memory'],
-      ])
-      const [seconds, micros] = list(time).map(integer)
-      const markedAt = optionalText(mark)
-      if (markedAt !== undefined)
-        ageMs = Math.max(0, Math.floor((seconds ?? 0) * 1000 + (micros ?? 0) / 1000 - Number(markedAt)))
-      redis = info instanceof Uint8Array && isEvicting(text(info)) ? 'evicting' : 'ok'
-      if (redis === 'evicting') problems.push('Redis may remove jobs when memory is short')
+      const { version, maintenanceAgeMs, isEvicting } = await database.probe()
+      ageMs = maintenanceAgeMs ?? null
+      redis = isEvicting ? 'evicting' : 'ok'
+      if (redis === 'evicting') problems.push('Redis may delete jobs when memory is low')
       database.fence.judge(version)
       wireVersion = 'ok'
     } catch (error) {
