@@ -27,6 +27,9 @@ export type RunningWorker = {
   stop(): Promise<void>
 }
 
+/** The name of the Worker among those of the runtime. */
+const NAME = 'echomq-edge'
+
 /** How much of a suppressed log is shown when the Worker does not start. */
 const SHOWN_CHARACTERS = 2_000
 
@@ -84,11 +87,21 @@ export async function startWorker({ built, port, bindings, quiet }: WorkerOption
       workers: [
         {
           config: {
-            name: 'echomq-edge',
+            name: NAME,
             compatibilityDate: built.compatibilityDate,
             compatibilityFlags: [...built.compatibilityFlags],
             manifest: { mainModule: built.mainModule, modules: { ...built.modules } },
-            env: { ...toBindings({ ...built.vars, ...bindings }), ...assetsBinding(built) },
+            exports: Object.fromEntries(
+              Object.values(built.durableObjects).map((name) => [
+                name,
+                { type: 'durable-object' as const, storage: 'sqlite' as const },
+              ]),
+            ),
+            env: {
+              ...toBindings({ ...built.vars, ...bindings }),
+              ...assetsBinding(built),
+              ...objectBindings(built),
+            },
             ...(built.assets && { assets: { directory: built.assets.directory, hasUserWorker: true } }),
           },
         },
@@ -112,6 +125,14 @@ export async function startWorker({ built, port, bindings, quiet }: WorkerOption
     stop,
   }
 }
+
+const objectBindings = ({ durableObjects }: BuiltWorker) =>
+  Object.fromEntries(
+    Object.entries(durableObjects).map(([binding, exportName]) => [
+      binding,
+      { type: 'durable-object' as const, worker: NAME, exportName },
+    ]),
+  )
 
 const assetsBinding = ({ assets }: BuiltWorker): Record<string, { type: 'assets' }> =>
   assets === undefined ? {} : { [assets.binding]: { type: 'assets' } }

@@ -5,16 +5,7 @@
  * Object and the process-wide bell are such hosts. The bell never decides who gets a job: a woken claim claims, and the
  * script decides.
  */
-
-/** What an operation did to a queue that waiting claims should know. */
-export type News = {
-  /** Jobs that became claimable. */
-  readonly jobs?: number | undefined
-  /** A job becomes due, or a lease lapses, so many milliseconds from now. */
-  readonly dueInMs?: number | undefined
-  /** The queue was paused (true) or resumed (false). */
-  readonly paused?: boolean | undefined
-}
+import type { News } from '../queue/news.ts'
 
 /** What a waiting claim reports after it claimed without success. */
 export type Report = {

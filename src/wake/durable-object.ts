@@ -7,9 +7,10 @@
  * with `LEFT` and a `Goodbye` as JSON.
  */
 import { DurableObject, waitUntil } from 'cloudflare:workers'
-import { type Bell, createBell, type Entry, type News, type Report } from './bell.ts'
+import type { News } from '../queue/news.ts'
+import { type Bell, createBell, type Entry, type Report } from './bell.ts'
 import { createWaiter } from './waiter.ts'
-import type { Wake } from './wake.ts'
+import { POLLING, type Wake } from './wake.ts'
 
 /** The code of a WebSocket that a waiting claim closed itself. */
 const LEFT = 4000
@@ -142,4 +143,9 @@ export function createDurableWake(bells: BellNamespace): Wake {
       waitUntil(send(queue, fresh))
     },
   }
+}
+
+/** The wake-ups of a Worker with these bindings: without the binding `EMQ_WAKE`, waiting claims poll. */
+export function durableWakeOf({ EMQ_WAKE: bells }: Readonly<Record<string, unknown>>): Wake {
+  return typeof bells === 'object' && bells !== null ? createDurableWake(bells as BellNamespace) : POLLING
 }

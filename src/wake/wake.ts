@@ -5,7 +5,7 @@
  * Wake-ups are hints. A lost one delays a job until the waiting claim looks again by itself; the script alone decides who
  * gets a job.
  */
-import type { News } from './bell.ts'
+import type { News } from '../queue/news.ts'
 
 /** Why a waiting claim should stop waiting: it was woken, the time is over, or its connection broke. */
 export type Ring = 'woken' | 'time over' | 'lost'
