@@ -108,12 +108,12 @@ export function createDurableWake(bells: BellNamespace): Wake {
 
   return {
     async register(queue, signal) {
+      const late = new AbortController()
+      const timer = setTimeout(() => late.abort(), REGISTER_MS)
       try {
-        const upgrade = bells.get(bells.idFromName(queue)).fetch('https://bell/', {
-          headers: { Upgrade: 'websocket' },
-          signal: AbortSignal.any([signal, AbortSignal.timeout(REGISTER_MS)]),
-        })
-        const { webSocket: socket } = (await upgrade) as Response & {
+        const { webSocket: socket } = (await bells
+          .get(bells.idFromName(queue))
+          .fetch('https://bell/', { headers: { Upgrade: 'websocket' }, signal: late.signal })) as Response & {
           readonly webSocket?: ClientSocket | null
         }
         if (!socket) return undefined
@@ -128,6 +128,9 @@ export function createDurableWake(bells: BellNamespace): Wake {
         return waiter.registration
       } catch {
         return undefined
+      } finally {
+        // From here on an abort would close the WebSocket.
+        clearTimeout(timer)
       }
     },
 
