@@ -27,6 +27,8 @@ export type ClaimedJob = {
 export type Claimed = {
   readonly jobs: readonly ClaimedJob[]
   readonly paused: boolean
+  /** The claim returned no job but stopped early: the queue may not be empty. */
+  readonly more?: boolean
   /** Milliseconds until the next job is due or a lease lapses, when the script has read it. */
   readonly nextMs?: number | undefined
 }
@@ -74,6 +76,7 @@ function readClaim(reply: Reply | undefined): Claimed {
   const next = integer(nextMs)
   return {
     paused: text(status) === 'paused',
+    more: text(status) === 'ok' && next === 0,
     nextMs: next < 0 ? undefined : next,
     jobs: groups(rest, 4).map(([id, payload, token, leaseMs]) => ({
       id: text(id),
@@ -101,12 +104,12 @@ export async function claim(context: QueueContext, options: ClaimOptions): Promi
     const job = await claimRow(context, leaseMs).catch(wrongType)
     // The contract's script stops at a key of the wrong type. The batch script skips such a row, or reports such a set.
     if (job === 'wrong type') return claimMany(context, 1, options)
-    if (job === undefined) break
+    if (job === undefined) return { jobs: [], paused: false }
     const { id, token, payload } = job
     if (payload !== undefined) return { jobs: [{ id, token, payload, leaseMs }], paused: false }
     await complete(context, id, token)
   }
-  return { jobs: [], paused: false }
+  return { jobs: [], paused: false, more: true }
 }
 
 function wrongType(error: unknown): 'wrong type' {
