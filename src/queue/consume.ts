@@ -4,12 +4,14 @@
  * A claim with a limit is one run of the batch script, which reads the pause and sweeps in the same run. A claim without
  * a limit is one run of the contract's script, behind a sweep that this isolate remembers for a second.
  */
+
 import { accept, type Result, refuse, type StaleReason } from '../protocol/refusals.ts'
+import { call, type ScriptCall } from '../protocol/script-call.ts'
 import type { QueueContext, QueueRef } from './context.ts'
 import { claimRow, complete, type Retried } from './core.ts'
 import { type Reply, UpstreamError } from './redis.ts'
 import { bytes, groups, integer, list, text } from './replies.ts'
-import { call, run, type ScriptCall } from './scripts.ts'
+import { type PendingCall, run } from './scripts.ts'
 import { sweepForClaim } from './sweep.ts'
 
 /** A job in the hands of a consumer. */
@@ -186,7 +188,7 @@ export async function settle(
   items: readonly Settlement[],
   next?: ClaimOptions & { readonly limit: number },
 ): Promise<{ results: Result<Settled>[]; claimed?: Claimed }> {
-  const calls = [settleCall(queue, items)]
+  const calls: PendingCall[] = [settleCall(queue, items)]
   if (next !== undefined) calls.push({ ...claimCall(queue, next.limit, next), isIncomplete: isEmptyClaim })
   const [settled, claimed] = await run(port, calls)
   const pairs = groups(list(settled), 2)
