@@ -1,0 +1,67 @@
+/** One queue of the HTTP API: a function for each request that many tests send. */
+import { keyspace } from '../../src/protocol/keys.ts'
+import { type Api, type ApiAnswer, freshQueue } from './api.ts'
+import { until } from './until.ts'
+
+export type ClaimedJob = {
+  readonly id: string
+  readonly token: number
+  readonly leaseMs: number
+  readonly payload: unknown
+}
+
+export type TestQueue = ReturnType<typeof queueOn>
+
+/**
+ * @param api Sends the requests. Two objects with the same name and different APIs are two isolates on one queue.
+ * @param name A name that no other test uses, by default.
+ *
+ * @example
+ *   const queue = queueOn(apiOn(shared))
+ *   const id = await queue.enqueue({ delayMs: 50 })
+ *   expect((await queue.post(`jobs/${id}/complete`, { token: 1 })).status).toBe(409)
+ */
+export function queueOn(api: Api, name = freshQueue()) {
+  const path = `/v1/queues/${name}`
+  const send = (method: string, end: string, body?: unknown): Promise<ApiAnswer> =>
+    api.call(method, end === '' || end.startsWith('?') ? path + end : `${path}/${end}`, body)
+  const post = (end: string, body: unknown = {}) => send('POST', end, body)
+
+  return {
+    name,
+    path,
+    keys: keyspace(name),
+
+    /** Requests below the queue's path. A body that is a string is sent as it is. */
+    get: (end = '') => send('GET', end),
+    post,
+    put: (end: string, body: unknown = {}) => send('PUT', end, body),
+    remove: (id: string) => send('DELETE', `jobs/${id}`),
+
+    /** Enqueues a job, with payload 1 unless the body has another or a text, and returns its id. */
+    async enqueue(body: object = {}): Promise<string> {
+      return (await post('jobs', 'text' in body ? body : { payload: 1, ...body })).json.id
+    },
+    /** Enqueues jobs, or as many as a number says with the payloads 0, 1, 2 and so on. Returns their ids. */
+    async enqueueMany(jobs: number | readonly object[], more: object = {}): Promise<string[]> {
+      const list =
+        typeof jobs === 'number' ? Array.from({ length: jobs }, (_, payload) => ({ payload })) : jobs
+      const { results } = (await post('jobs', { jobs: list.map((job) => ({ ...job, ...more })) })).json
+      return results.map(({ id }: ClaimedJob) => id)
+    },
+    /** Claims one job, or as the body says. */
+    async claim(body: object = { limit: 1 }): Promise<ClaimedJob[]> {
+      return (await post('claim', body)).json.jobs
+    },
+    /** Waits until a lease has lapsed and the reaper has taken its job; returns the reaper's answer. */
+    reapOne: () =>
+      until(async () => {
+        const { json } = await post('reap')
+        return json.reaped === 1 && json
+      }),
+
+    job: async (id: string): Promise<ApiAnswer['json']> => (await send('GET', `jobs/${id}`)).json,
+    stats: async (): Promise<ApiAnswer['json']> => (await send('GET', '')).json,
+    counts: async (): Promise<ApiAnswer['json']> => (await send('GET', '')).json.counts,
+  }
+}
