@@ -53,6 +53,12 @@ export function queueOn(api: Api, name = freshQueue()) {
     async claim(body: object = { limit: 1 }): Promise<ClaimedJob[]> {
       return (await post('claim', body)).json.jobs
     },
+    /** Claims one job, with more fields of the body. Throws when there is none. */
+    async claimOne(more: object = {}): Promise<ClaimedJob> {
+      const { jobs } = (await post('claim', { limit: 1, ...more })).json
+      if (jobs.length !== 1) throw new Error(`The claim returned ${jobs.length} jobs.`)
+      return jobs[0]
+    },
     /** Waits until a lease has lapsed and the reaper has taken its job; returns the reaper's answer. */
     reapOne: () =>
       until(async () => {
