@@ -1,7 +1,7 @@
 /** Observing over HTTP: stats, pages in both directions, single jobs, who sees payloads, and metrics. */
 import { describe, expect, test } from 'vitest'
 import { type Api, apiOn, freshQueue, TOKENS, tokenEntry } from '../support/api.ts'
-import { queueOn, type TestQueue } from '../support/queue.ts'
+import { type ClaimedJob, queueOn, type TestQueue } from '../support/queue.ts'
 import { rawRedis } from '../support/raw-redis.ts'
 import { sharedRedis } from '../support/redis.ts'
 import { until } from '../support/until.ts'
@@ -18,7 +18,7 @@ describe('stats', () => {
     expect((await shared.bridge.counts()).requests).toBe(1)
     const { oldestPendingAt, nextDueAt, nextLapseAt, ...rest } = answer.json
     expect(rest).toEqual({
-      queue,
+      queue: queue.name,
       counts: { pending: 10, active: 10, scheduled: 10, dead: 10 },
       paused: false,
       completed: 0,
@@ -61,8 +61,8 @@ describe('the list of queues', () => {
   test('the list of queues is ordered by name, paged, and limited to the queues of the token', async () => {
     const prefix = freshQueue()
     const names = ['a', 'B', 'b', 'a.1', 'a-1', '_'].map((end) => `${prefix}${end}`)
-    for (const name of names) await fill(apiOn(shared), name, plain(1))
-    const api = apiOn(shared, one([`${prefix}*`]))
+    for (const name of names) await queueOn(apiOn(shared), name).enqueue()
+    const api = apiOn(shared, onlyFor(`${prefix}*`))
     const found: string[] = []
     let cursor = ''
     for (let page = 1; ; page++) {
@@ -79,18 +79,18 @@ describe('the list of queues', () => {
       cursor = `&cursor=${answer.cursor}`
     }
     expect(found).toEqual([...names].sort())
-    const other = apiOn(shared, one([`${prefix}a.1`]))
+    const other = apiOn(shared, onlyFor(`${prefix}a.1`))
     expect(
       (await get(other, '/v1/queues', 'x')).json.queues.map(({ queue }: { queue: string }) => queue),
     ).toEqual([`${prefix}a.1`])
-    expect((await get(apiOn(shared, one(['nobody'])), '/v1/queues', 'x')).json).toEqual({ queues: [] })
+    expect((await get(apiOn(shared, onlyFor('nobody')), '/v1/queues', 'x')).json).toEqual({ queues: [] })
   })
 
   test('the list of queues includes the queues of EMQ_QUEUES', async () => {
-    const api = apiOn(shared, { ...one([queue]), EMQ_QUEUES: queue })
-    const queue = queueOn(api)
-    const [stats] = (await get(api, '/v1/queues', 'x')).json.queues
-    expect(stats).toMatchObject({ queue, counts: { pending: 0 } })
+    const queue = freshQueue()
+    const api = apiOn(shared, { ...onlyFor(queue), EMQ_QUEUES: queue })
+    const { queues } = (await get(api, '/v1/queues', 'x')).json
+    expect(queues).toMatchObject([{ queue, counts: { pending: 0 } }])
   })
 })
 
@@ -101,11 +101,11 @@ describe('a list of jobs', () => {
     await shared.bridge.reset()
     const { jobs, cursor } = (await queue.get('jobs')).json
     expect((await shared.bridge.counts()).requests).toBe(1)
-    expect(jobs.map(({ id }: Job) => id)).toEqual([...ids].reverse().slice(0, 50))
+    expect(jobs.map(({ id }: ClaimedJob) => id)).toEqual([...ids].reverse().slice(0, 50))
     expect(cursor).toEqual(expect.any(String))
     expect(jobs[0]).toEqual({
       id: ids[59],
-      queue,
+      queue: queue.name,
       state: 'pending',
       attempts: 0,
       enqueuedAt: expect.any(String),
@@ -133,7 +133,7 @@ describe('a list of jobs', () => {
       const queue = queueOn(apiOn(shared))
       const runAt = Date.now() + 3_600_000
       const when = (nth: number) => (state === 'scheduled' ? { runAt: runAt + Math.floor(nth / 17) } : {})
-      const ids = await queue.enqueueMany(plain(50).map((job, nth) => ({ ...job, ...when(nth) })))
+      const ids = await queue.enqueueMany(50, when)
       if (state === 'active') await queue.claim({ limit: 50, leaseMs: 600_000 })
       for (const limit of [1, 4, 16, 17, 18, 49, 50]) {
         expect((await pages(queue, `state=${state}&order=oldest&limit=${limit}`)).flat()).toEqual(ids)
@@ -150,13 +150,13 @@ describe('a list of jobs', () => {
     const at = Date.now() + 3_600_000
     for (const state of ['pending', 'scheduled']) {
       const when = state === 'scheduled' ? { runAt: at } : {}
-      const ids = await queue.enqueueMany(plain(10).map((job) => ({ ...job, ...when })))
+      const ids = await queue.enqueueMany(10, when)
       const path = `${queue.path}/jobs?state=${state}&order=oldest&limit=4`
       const first = (await get(api, path)).json
       for (const id of ids.slice(0, 4)) await queue.remove(id)
       const second = (await get(api, `${path}&cursor=${encodeURIComponent(first.cursor)}`)).json
       expect(
-        second.jobs.map(({ id }: Job) => id),
+        second.jobs.map(({ id }: ClaimedJob) => id),
         state,
       ).toEqual(ids.slice(4, 8))
     }
@@ -168,7 +168,7 @@ describe('a list of jobs', () => {
     const ids: string[] = []
     for (const nth of [0, 1, 2, 3, 4]) {
       const then = apiOn(shared, {}, { now: () => base + nth * 1000 })
-      ids.push(...(await fill(then, queue, plain(2))))
+      ids.push(...(await queueOn(then, queue.name).enqueueMany(2)))
     }
     const between = async (query: string) => (await pages(queue, `order=oldest&limit=3&${query}`)).flat()
     const iso = (nth: number) => encodeURIComponent(new Date(base + nth * 1000).toISOString())
@@ -208,12 +208,20 @@ describe('one job', () => {
     const api = apiOn(shared)
     const queue = queueOn(api)
     const startBy = new Date(Date.now() + 600_000).toISOString()
-    const [id = ''] = await queue.enqueueMany([{ payload: [1], maxAttempts: 3, startBy }])
+    const [id = ''] = await queue.enqueueMany(1, { payload: [1], maxAttempts: 3, startBy })
     await queue.claim({ limit: 1, leaseMs: 600_000 })
     await shared.bridge.reset()
     const { enqueuedAt, leaseUntil, ...rest } = (await queue.get(`jobs/${id}`)).json
     expect((await shared.bridge.counts()).requests).toBe(1)
-    expect(rest).toEqual({ id, queue, state: 'active', attempts: 1, maxAttempts: 3, startBy, payload: [1] })
+    expect(rest).toEqual({
+      id,
+      queue: queue.name,
+      state: 'active',
+      attempts: 1,
+      maxAttempts: 3,
+      startBy,
+      payload: [1],
+    })
     expect(Date.parse(leaseUntil) - Date.parse(enqueuedAt)).toBeGreaterThan(500_000)
     const missing = await queue.get('jobs/JOB0KHTOWnGLuC')
     expect([missing.status, missing.json.code]).toEqual([404, 'not_found'])
@@ -223,7 +231,7 @@ describe('one job', () => {
 
   test('a job contains its last five errors with attempt and time as soon as it has two', async () => {
     const queue = queueOn(apiOn(shared))
-    const [id = ''] = await queue.enqueueMany([{ payload: 1, maxAttempts: 0 }])
+    const [id = ''] = await queue.enqueueMany(1, { maxAttempts: 0 })
     const startedAt = Date.now()
     for (let attempt = 1; attempt <= 7; attempt++) {
       await queue.claim({ limit: 1 })
@@ -329,19 +337,9 @@ describe('metrics', () => {
   })
 
   test('metrics need a token and contain only its queues', async () => {
-    const queue = queueOn(api)
-    const other = freshQueue()
-    for (const name of [queue, other]) await fill(apiOn(shared), name, plain(1))
-    const api = apiOn(shared, {
-      EMQ_TOKENS: JSON.stringify([
-        {
-          name: 'x',
-          sha256: createHash('sha256').update('x').digest('hex'),
-          scopes: ['observe'],
-          queues: [queue],
-        },
-      ]),
-    })
+    const [queue, other] = [freshQueue(), freshQueue()]
+    for (const name of [queue, other]) await queueOn(apiOn(shared), name).enqueue()
+    const api = apiOn(shared, onlyFor(queue))
     const { text } = await get(api, '/metrics', 'x')
     expect(new Set([...parse(text).keys()].map((key) => /queue="([^"]+)"/.exec(key)?.[1]))).toEqual(
       new Set([queue]),
@@ -359,7 +357,7 @@ async function pages(queue: TestQueue, query: string): Promise<string[][]> {
     const answer = await queue.get(`jobs?${query}${more}`)
     expect(answer.status, answer.text).toBe(200)
     const page = answer.json
-    found.push(page.jobs.map(({ id }) => id))
+    found.push(page.jobs.map(({ id }: ClaimedJob) => id))
     cursor = page.cursor
     expect(found.length).toBeLessThan(100)
   } while (cursor !== undefined)
@@ -378,10 +376,8 @@ async function everyState(queue: TestQueue) {
   await queue.post('settle', { items })
   const active = await queue.enqueueMany(10)
   await queue.claim({ limit: 10, leaseMs: 600_000 })
-  const scheduled = await queue.enqueueMany(
-    plain(10).map((job, nth) => ({ ...job, delayMs: 60_000 + nth * 1000 })),
-  )
-  const pending = await queue.enqueueMany(plain(10).map((job) => ({ ...job, payload: 'SECRET-1' })))
+  const scheduled = await queue.enqueueMany(10, (nth) => ({ delayMs: 60_000 + nth * 1000 }))
+  const pending = await queue.enqueueMany(10, { payload: 'SECRET-1' })
   return { dead, active, scheduled, pending }
 }
 
@@ -419,11 +415,11 @@ function parse(text: string) {
   return samples
 }
 
-function get(api: Api, path: string, token: string) {
+function get(api: Api, path: string, token: string = TOKENS.operator) {
   return api.call('GET', path, undefined, { token })
 }
 
 /** The settings under which the token `x` may observe these queues only. */
-function _onlyFor(...queues: string[]) {
+function onlyFor(...queues: string[]) {
   return { EMQ_TOKENS: JSON.stringify([tokenEntry('x', ['observe'], queues)]) }
 }

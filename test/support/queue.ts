@@ -1,13 +1,14 @@
 /** One queue of the HTTP API: a function for each request that many tests send. */
 import { keyspace } from '../../src/protocol/keys.ts'
-import { type Api, type ApiAnswer, freshQueue } from './api.ts'
+import { type Api, type ApiAnswer, type CallOptions, freshQueue } from './api.ts'
 import { until } from './until.ts'
 
 export type ClaimedJob = {
   readonly id: string
   readonly token: number
   readonly leaseMs: number
-  readonly payload: unknown
+  readonly payload?: unknown
+  readonly text?: string
 }
 
 export type TestQueue = ReturnType<typeof queueOn>
@@ -23,9 +24,9 @@ export type TestQueue = ReturnType<typeof queueOn>
  */
 export function queueOn(api: Api, name = freshQueue()) {
   const path = `/v1/queues/${name}`
-  const send = (method: string, end: string, body?: unknown): Promise<ApiAnswer> =>
-    api.call(method, end === '' || end.startsWith('?') ? path + end : `${path}/${end}`, body)
-  const post = (end: string, body: unknown = {}) => send('POST', end, body)
+  const send = (method: string, end: string, body?: unknown, options?: CallOptions): Promise<ApiAnswer> =>
+    api.call(method, end === '' ? path : `${path}/${end}`, body, options)
+  const post = (end: string, body: unknown = {}, options?: CallOptions) => send('POST', end, body, options)
 
   return {
     name,
@@ -33,7 +34,7 @@ export function queueOn(api: Api, name = freshQueue()) {
     keys: keyspace(name),
 
     /** Requests below the queue's path. A body that is a string is sent as it is. */
-    get: (end = '') => send('GET', end),
+    get: (end = '', options?: CallOptions) => send('GET', end, undefined, options),
     post,
     put: (end: string, body: unknown = {}) => send('PUT', end, body),
     remove: (id: string) => send('DELETE', `jobs/${id}`),
@@ -42,12 +43,13 @@ export function queueOn(api: Api, name = freshQueue()) {
     async enqueue(body: object = {}): Promise<string> {
       return (await post('jobs', 'text' in body ? body : { payload: 1, ...body })).json.id
     },
-    /** Enqueues jobs, or as many as a number says with the payloads 0, 1, 2 and so on. Returns their ids. */
-    async enqueueMany(jobs: number | readonly object[], more: object = {}): Promise<string[]> {
-      const list =
-        typeof jobs === 'number' ? Array.from({ length: jobs }, (_, payload) => ({ payload })) : jobs
-      const { results } = (await post('jobs', { jobs: list.map((job) => ({ ...job, ...more })) })).json
-      return results.map(({ id }: ClaimedJob) => id)
+    /** Enqueues so many jobs, with the payloads 0, 1, 2 and so on and more fields for each. Returns their ids. */
+    async enqueueMany(count: number, more: object | ((nth: number) => object) = {}): Promise<string[]> {
+      const jobs = Array.from({ length: count }, (_, nth) => ({
+        payload: nth,
+        ...(typeof more === 'function' ? more(nth) : more),
+      }))
+      return (await post('jobs', { jobs })).json.results.map(({ id }: ClaimedJob) => id)
     },
     /** Claims one job, or as the body says. */
     async claim(body: object = { limit: 1 }): Promise<ClaimedJob[]> {
