@@ -33,7 +33,8 @@ export function queueOn(api: Api, name = freshQueue()) {
     path,
     keys: keyspace(name),
 
-    /** Requests below the queue's path. A body that is a string is sent as it is. */
+    /** Sends requests to paths below the queue's. A body that is a string is sent as it is. */
+    send,
     get: (end = '', options?: CallOptions) => send('GET', end, undefined, options),
     post,
     put: (end: string, body: unknown = {}) => send('PUT', end, body),
