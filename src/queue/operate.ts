@@ -121,7 +121,7 @@ export function createOperator(port: RedisPort, queue: string) {
     ): Promise<{ removed: number; more: boolean }> {
       const set = { pending: keys.pending, scheduled: keys.schedule, dead: keys.dead }[state]
       const sets = [keys.pending, keys.active, keys.schedule, keys.dead]
-      const [reply] = await run(port, [call('drain', [set, keys.startBy, ...sets], [keys.jobPrefix, limit])])
+      const [reply] = await run(port, [call('purge', [set, keys.startBy, ...sets], [keys.jobPrefix, limit])])
       const [removed, more] = list(reply)
       return { removed: integer(removed), more: integer(more) === 1 }
     },

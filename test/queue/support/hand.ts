@@ -133,7 +133,7 @@ export function handOn(port: RedisPort, queue: string) {
       ),
     remove: (id: string) => exec('remove', [active, pending, schedule, dead, keys.job(id), startBy], [id]),
     drain: (set: 'pending' | 'schedule' | 'dead', limit: Text = 100) =>
-      exec('drain', [keys[set], startBy, pending, active, schedule, dead], [jobPrefix, limit]),
+      exec('purge', [keys[set], startBy, pending, active, schedule, dead], [jobPrefix, limit]),
     list: (set: 'pending' | 'active' | 'schedule' | 'dead') =>
       exec(
         'list',
