@@ -33,7 +33,7 @@ beforeEach(async () => {
   await raw.run('FLUSHALL')
   api = apiOn(shared)
   queue = freshQueue()
-  // The isolate has met its database, and looked at the queue.
+  // The isolate has checked the version and swept the queue.
   await post('claim')
 })
 
@@ -130,20 +130,23 @@ const CASES: readonly Case[] = [
 ]
 
 describe('the table of routes in docs/performance.md', () => {
-  test.each(CASES.map((one, nth) => [one[0], nth] as const))('has what %s costs (%i)', async (name, nth) => {
-    const [, prepare, run, n] = CASES[nth] as Case
-    const row = table.find((one) => one.name === name)
-    expect(row, `a row ${name}`).toBeDefined()
-    const id = (await prepare()) ?? ''
-    const { requests, total } = await costOf(() => run(id))
-    expect(requests).toBe(Number.parseInt(row?.requests ?? '', 10))
-    // `5`, or `4 + 2 n` where the case has an n.
-    const [, fixed, each = '1'] =
-      (n === undefined ? /^(\d+)/ : /^(\d+) \+ (?:(\d+) )?n$/).exec(row?.commands ?? '') ?? []
-    expect(total).toBe(Number(fixed) + Number(each) * (n ?? 0))
-  })
+  test.each(CASES.map((one, nth) => [one[0], nth] as const))(
+    'the table contains what %s costs (%i)',
+    async (name, nth) => {
+      const [, prepare, run, n] = CASES[nth] as Case
+      const row = table.find((one) => one.name === name)
+      expect(row, `a row ${name}`).toBeDefined()
+      const id = (await prepare()) ?? ''
+      const { requests, total } = await costOf(() => run(id))
+      expect(requests).toBe(Number.parseInt(row?.requests ?? '', 10))
+      // `5`, or `4 + 2 n` where the case has an n.
+      const [, fixed, each = '1'] =
+        (n === undefined ? /^(\d+)/ : /^(\d+) \+ (?:(\d+) )?n$/).exec(row?.commands ?? '') ?? []
+      expect(total).toBe(Number(fixed) + Number(each) * (n ?? 0))
+    },
+  )
 
-  test('names every route', () => {
+  test('the table contains every route', () => {
     const names = table.map(({ name }) => name).join(' ')
     const missing = ROUTES.map(
       ({ path }) => path.replace(/^\/v1\/queues(\/\{queue\}\/)?/, '') || 'queues',

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { readBody } from '../../src/http/body.ts'
 import { ProblemError } from '../../src/http/problem.ts'
 
@@ -45,7 +45,7 @@ const problemOf = async (request: Request, maxBytes = LIMIT) => {
 }
 
 describe('a body', () => {
-  it('is read with its value and the exact text of its payload', async () => {
+  test('readBody returns the value and the exact text of the payload', async () => {
     expect(await readBody(requestWith('{"payload": 1.0}'), LIMIT)).toEqual({
       ok: true,
       value: { payload: 1 },
@@ -53,7 +53,7 @@ describe('a body', () => {
     })
   })
 
-  it('may come in pieces, also in the middle of a character', async () => {
+  test('readBody joins chunks that split a character', async () => {
     const bytes = new TextEncoder().encode('{"payload":"😀"}')
     const stream = new ReadableStream<Uint8Array>({
       start(controller) {
@@ -64,7 +64,7 @@ describe('a body', () => {
     expect(await readBody(requestWith(stream), LIMIT)).toMatchObject({ payloadText: '"😀"' })
   })
 
-  it('is none when no byte comes, whatever the headers say', async () => {
+  test('readBody returns undefined for an empty body, whatever the headers say', async () => {
     for (const type of ['application/json', 'text/plain']) {
       expect(await readBody(requestWith(null, { 'Content-Type': type }), LIMIT)).toBeUndefined()
       expect(await readBody(requestWith('', { 'Content-Type': type }), LIMIT)).toBeUndefined()
@@ -74,16 +74,16 @@ describe('a body', () => {
     expect(await readBody(new Request(URL, { method: 'POST' }), LIMIT)).toBeUndefined()
   })
 
-  it.each([
+  test.each([
     'application/json',
     'application/json; charset=utf-8',
     'Application/JSON ;charset="utf-8"',
     'application/json;',
-  ])('may be %s', async (type) => {
+  ])('readBody accepts the type %s', async (type) => {
     expect(await readBody(requestWith('{}', { 'Content-Type': type }), LIMIT)).toMatchObject({ value: {} })
   })
 
-  it.each([
+  test.each([
     'text/plain',
     'application/jsonp',
     'application/json+x',
@@ -91,7 +91,7 @@ describe('a body', () => {
     'application/json, text/plain',
     'json',
     '',
-  ])('may not be %j', async (type) => {
+  ])('readBody rejects the type %j', async (type) => {
     const { stream, seen } = streamed(['{}', '{}', '{}'])
     expect(await problemOf(requestWith(stream, { 'Content-Type': type }))).toMatchObject({
       code: 'unsupported_media_type',
@@ -99,20 +99,20 @@ describe('a body', () => {
     expect(seen).toEqual({ pulled: 1, isCancelled: true })
   })
 
-  it('needs a type', async () => {
+  test('readBody rejects a body without a type', async () => {
     const request = requestWith(new TextEncoder().encode('{}'))
     request.headers.delete('Content-Type')
     expect(await problemOf(request)).toMatchObject({ code: 'unsupported_media_type' })
   })
 
-  it('is taken to the limit and refused one byte beyond it (fault 37)', async () => {
+  test('readBody accepts a body of the limit and rejects one byte more (fault 37)', async () => {
     const ofBytes = (length: number) => `"${'é'.repeat((length - 2) / 2)}"`
     expect(await readBody(requestWith(ofBytes(LIMIT)), LIMIT)).toMatchObject({ ok: true })
     expect(await readBody(requestWith(`${ofBytes(LIMIT - 2)} `), LIMIT)).toMatchObject({ ok: true })
     expect(await problemOf(requestWith(`${ofBytes(LIMIT)} `))).toMatchObject({ code: 'too_large' })
   })
 
-  it('is counted as it comes, and no more of it is asked for than is needed', async () => {
+  test('readBody counts received bytes and stops reading at the limit', async () => {
     const chunk = ' '.repeat(LIMIT / 2)
     const { stream, seen } = streamed(Array.from({ length: 1000 }, () => chunk))
     expect(await problemOf(requestWith(stream, { 'Content-Length': '2' }))).toMatchObject({
@@ -121,15 +121,15 @@ describe('a body', () => {
     expect(seen).toEqual({ pulled: 3, isCancelled: true })
   })
 
-  it('is not refused for what a header says about its length', async () => {
+  test('readBody ignores Content-Length', async () => {
     const { stream } = streamed(['{}'])
     expect(await readBody(requestWith(stream, { 'Content-Length': '999999999' }), LIMIT)).toMatchObject({
       ok: true,
     })
   })
 
-  it.each(['{', 'null x', '{"payload":1}garbage', '\ufeff{}', ' '])(
-    'that is no JSON is invalid: %j (fault 39)',
+  test.each(['{', 'null x', '{"payload":1}garbage', '\ufeff{}', ' '])(
+    'readBody rejects %j, which is not JSON (fault 39)',
     async (text) => {
       const problem = await problemOf(requestWith(text))
       expect(problem).toMatchObject({ code: 'invalid' })
@@ -137,19 +137,19 @@ describe('a body', () => {
     },
   )
 
-  it('that is ambiguous is invalid, with the place', async () => {
+  test('readBody rejects an ambiguous body with its path', async () => {
     const problem = await problemOf(requestWith('{"payload":{"SECRET-1":1,"SECRET-1":2}}'))
     expect(problem).toMatchObject({ code: 'invalid', errors: [{ path: 'payload' }] })
     expect(JSON.stringify(problem)).not.toContain('SECRET-1')
   })
 
-  it('that breaks off is the caller’s fault', async () => {
+  test('readBody rejects a body that breaks off as invalid', async () => {
     const { stream } = streamed(['{"payload":', new Error('reset SECRET-1')])
     const problem = await problemOf(requestWith(stream))
     expect(problem).toEqual({ code: 'invalid', detail: 'The body broke off.' })
   })
 
-  it('that somebody else has read is our fault', async () => {
+  test('readBody throws an internal error for a body that was read before', async () => {
     const request = requestWith('{}')
     await request.text()
     await expect(readBody(request, LIMIT)).rejects.not.toBeInstanceOf(ProblemError)
