@@ -96,7 +96,7 @@ describe('an integer field', () => {
         ...(nullable ? ['null'] : []),
       ]
       for (const raw of [...right, ...(min <= 1000 && max >= 1000 ? ['1e3', '1000.000'] : [])]) {
-        const answer = await send(api, queue, route, body(raw))
+        const answer = await send(api, freshQueue(), route, body(raw))
         expect(answer.status, `${raw}: ${answer.text}`).toBe(statusOf(route))
       }
     },
