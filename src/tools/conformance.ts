@@ -6,12 +6,11 @@ import assert from 'node:assert/strict'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createMinter } from '../protocol/ids.ts'
 import { keyspace } from '../protocol/keys.ts'
+import { accept, refuse } from '../protocol/refusals.ts'
 import { SCRIPTS } from '../protocol/scripts.generated.ts'
-import { createCore } from '../queue/core.ts'
+import { type Core, createCore } from '../queue/core.ts'
 import type { RedisPort } from '../queue/redis.ts'
 import { groups, integer, list, optionalText, text } from '../queue/replies.ts'
-
-type Core = ReturnType<typeof createCore>
 
 /** What a gate works with: two clients of one queue of its own. */
 type Stage = {
@@ -34,9 +33,10 @@ type Gate = {
 }
 
 const LEASE_MS = 30_000
-const STALE = { refused: 'stale', reason: 'superseded' }
-const RELEASED = { refused: 'stale', reason: 'released' }
-const GONE = { refused: 'gone' }
+const STALE = refuse({ refused: 'stale', reason: 'superseded' })
+const RELEASED = refuse({ refused: 'stale', reason: 'released' })
+const LAPSED = refuse({ refused: 'stale', reason: 'lapsed' })
+const GONE = refuse({ refused: 'gone' })
 
 /** Claims a job and fails without one. */
 async function claimed(queue: Core, leaseMs = LEASE_MS) {
@@ -74,7 +74,8 @@ const GATES: readonly Gate[] = [
       const reads = ['browse', 'pendingSize'] as const
       assert.deepEqual(Object.keys(queue).sort(), [...core, ...reads].sort())
       const ids = [mint(), mint(), mint()]
-      for (const id of ids) assert.equal(await queue.enqueue(id, '{}'), 'enqueued')
+      for (const id of ids)
+        assert.deepEqual(await queue.enqueue(id, '{}'), accept({ id, status: 'enqueued' }))
       assert.deepEqual(await queue.browse(10), ids.toReversed())
       assert.equal(await queue.pendingSize(), 3)
     },
@@ -98,8 +99,11 @@ const GATES: readonly Gate[] = [
         left > LEASE_MS - 5_000 && left < LEASE_MS + 1_000,
         `the lease is ${left} ms from the server's now`,
       )
-      assert.equal(await queue.complete(first, 1), 'completed')
-      assert.equal(await queue.complete((await claimed(queue)).id, 1), 'completed')
+      assert.deepEqual(await queue.complete(first, 1), accept({ id: first, status: 'completed' }))
+      assert.deepEqual(
+        await queue.complete((await claimed(queue)).id, 1),
+        accept({ id: second, status: 'completed' }),
+      )
       assert.equal(await remains(), 0)
       assert.equal(await queue.claim(LEASE_MS), undefined)
     },
@@ -116,7 +120,7 @@ const GATES: readonly Gate[] = [
       assert.deepEqual(await queue.complete(id, 99), STALE)
       assert.deepEqual(await queue.retry(id, 99, { delayMs: 0, maxAttempts: 2 }), STALE)
       assert.deepEqual(await row(id), before)
-      assert.equal(await queue.complete(id, 1), 'completed')
+      assert.deepEqual(await queue.complete(id, 1), accept({ id, status: 'completed' }))
     },
   },
   {
@@ -128,13 +132,13 @@ const GATES: readonly Gate[] = [
       await queue.enqueue(id, '{}')
       await claimed(queue)
       const retried = await queue.retry(id, 1, { delayMs: 20, maxAttempts: 5, error: 'boom' })
-      assert.deepEqual(retried, { status: 'scheduled', delayMs: 20 })
+      assert.deepEqual(retried, accept({ id, status: 'scheduled', delayMs: 20 }))
       assert.equal((await row(id))['state'], 'scheduled')
       assert.equal(await queue.pendingSize(), 0)
       await promoted(queue)
       assert.equal((await claimed(queue)).token, 2)
       assert.deepEqual(await queue.complete(id, 1), STALE)
-      assert.equal(await queue.complete(id, 2), 'completed')
+      assert.deepEqual(await queue.complete(id, 2), accept({ id, status: 'completed' }))
     },
   },
   {
@@ -170,7 +174,7 @@ const GATES: readonly Gate[] = [
       await reaped(queue)
       assert.equal((await row(id))['state'], 'pending')
       assert.equal((await claimed(queue)).token, 2)
-      assert.equal(await queue.complete(id, 2), 'completed')
+      assert.deepEqual(await queue.complete(id, 2), accept({ id, status: 'completed' }))
     },
   },
 ]
@@ -182,9 +186,9 @@ const SCENARIOS: readonly Gate[] = [
     async play({ queue, mint, row }) {
       const id = mint()
       await queue.enqueue(id, 'first')
-      assert.equal(await queue.enqueue(id, 'second'), 'duplicate')
+      assert.deepEqual(await queue.enqueue(id, 'second'), accept({ id, status: 'duplicate' }))
       await claimed(queue)
-      assert.equal(await queue.enqueue(id, 'second'), 'duplicate')
+      assert.deepEqual(await queue.enqueue(id, 'second'), accept({ id, status: 'duplicate' }))
       assert.deepEqual(await row(id), { state: 'active', attempts: '1', payload: 'first' })
     },
   },
@@ -192,7 +196,10 @@ const SCENARIOS: readonly Gate[] = [
     name: 'S2 kind',
     shows: 'an id of another kind is rejected before anything is written: EMQKIND',
     async play({ queue, mint, remains }) {
-      assert.deepEqual(await queue.enqueue(mint().replace('JOB', 'USR'), '{}'), { refused: 'wrong_kind' })
+      assert.deepEqual(
+        await queue.enqueue(mint().replace('JOB', 'USR'), '{}'),
+        refuse({ refused: 'wrong_kind' }),
+      )
       assert.equal(await remains(), 0)
     },
   },
@@ -246,9 +253,8 @@ const SCENARIOS: readonly Gate[] = [
       await queue.enqueue(id, '{}')
       await claimed(queue, 20)
       await reaped(queue)
-      const lapsed = { refused: 'stale', reason: 'lapsed' }
-      assert.deepEqual(await queue.retry(id, 1, { delayMs: 0, maxAttempts: 5 }), lapsed)
-      assert.equal(await queue.complete(id, 1), 'completed')
+      assert.deepEqual(await queue.retry(id, 1, { delayMs: 0, maxAttempts: 5 }), LAPSED)
+      assert.deepEqual(await queue.complete(id, 1), accept({ id, status: 'completed' }))
       assert.equal(await remains(), 0)
     },
   },
@@ -269,8 +275,8 @@ const SCENARIOS: readonly Gate[] = [
       assert.deepEqual([ghost.id, ghost.payload], [inPending, undefined])
       assert.deepEqual(await queue.complete(ghost.id, ghost.token), GONE)
       assert.equal((await claimed(queue)).id, good)
-      assert.equal(await queue.complete(good, 1), 'completed')
-      assert.equal(await queue.enqueue(inActive, '{}'), 'enqueued')
+      assert.deepEqual(await queue.complete(good, 1), accept({ id: good, status: 'completed' }))
+      assert.deepEqual(await queue.enqueue(inActive, '{}'), accept({ id: inActive, status: 'enqueued' }))
       await queue.complete((await claimed(queue)).id, 1)
       assert.equal(await remains(), 0)
     },
@@ -282,7 +288,7 @@ const SCENARIOS: readonly Gate[] = [
       const flush = () => port.send([['SCRIPT', 'FLUSH']])
       const id = mint()
       await flush()
-      assert.equal(await queue.enqueue(id, '{}'), 'enqueued')
+      assert.deepEqual(await queue.enqueue(id, '{}'), accept({ id, status: 'enqueued' }))
       await flush()
       await claimed(queue)
       await flush()
@@ -293,7 +299,7 @@ const SCENARIOS: readonly Gate[] = [
       await queue.reap(10)
       await claimed(queue)
       await flush()
-      assert.equal(await queue.complete(id, 2), 'completed')
+      assert.deepEqual(await queue.complete(id, 2), accept({ id, status: 'completed' }))
     },
   },
   {
@@ -305,7 +311,7 @@ const SCENARIOS: readonly Gate[] = [
       const done: string[] = []
       const work = async (core: Core) => {
         for (let job = await core.claim(LEASE_MS); job !== undefined; job = await core.claim(LEASE_MS)) {
-          assert.equal(await core.complete(job.id, job.token), 'completed')
+          assert.ok((await core.complete(job.id, job.token)).ok)
           done.push(job.id)
         }
       }

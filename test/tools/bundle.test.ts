@@ -330,7 +330,7 @@ describe('what the queue calls', () => {
     await queue.redriveMany({ limit: 5 })
     await queue.reschedule(id, { delayMs: 0 })
     await queue.remove(id)
-    for (const state of ['pending', 'scheduled', 'dead'] as const) await queue.drain(state, 1)
+    for (const state of ['pending', 'scheduled', 'dead'] as const) await queue.purge(state, 1)
     await queue.enqueueMany([{ payload: 'd' }])
     await queue.audit({ limit: 10 })
     await maintain(database)
@@ -427,8 +427,8 @@ describe('what a run costs', () => {
     ['reschedule', 'scheduled by a delay', (hand) => hand.reschedule(ID, { delayMs: 0 }), 6],
     ['remove', 'active with a lapsed lease', (hand) => hand.remove(ID), 'base'],
     ['remove', 'dead by a fail', (hand) => hand.remove(ID), 8],
-    ['purge', 'no row', (hand) => hand.drain('dead'), 'base'],
-    ['purge', 'dead by a fail', (hand) => hand.drain('dead'), 6],
+    ['purge', 'no row', (hand) => hand.purge('dead'), 'base'],
+    ['purge', 'dead by a fail', (hand) => hand.purge('dead'), 6],
     ['list', 'no row', (hand) => hand.list('dead'), 'base'],
     ['list', 'dead by a fail', (hand) => hand.list('dead'), 3],
   ]
