@@ -113,7 +113,7 @@ describe('/readyz', () => {
     [{ UPSTASH_REDIS_REST_URL: 'http://127.0.0.1:9' }, 'Redis did not answer'],
     [
       { EMQ_WIRE_ACCEPT: 'echomq:9.' },
-      'the database bears a wire version that this deployment does not accept',
+      'The database uses a wire version that this deployment does not accept',
     ],
   ])('/readyz logs what is wrong without a secret: %j', async (env, reason) => {
     const log = vi.spyOn(console, 'error').mockImplementation(() => {})
