@@ -47,7 +47,7 @@ describe('46: braces, colons and globs in names', () => {
         ['GET', `/jobs/${ID}`, undefined],
         ['DELETE', `/jobs/${ID}`, undefined],
         ['PUT', '/settings', {}],
-        ['POST', '/drain', { state: 'dead' }],
+        ['POST', '/purge', { state: 'dead' }],
         ['POST', '/audit', { repair: true }],
       ] as const) {
         const answer = await apiOn(shared).call(method, `/v1/queues/${path}${end}`, body)
@@ -78,7 +78,7 @@ describe('46: braces, colons and globs in names', () => {
       const queue = queueOn(api, name)
       const id = await queue.enqueue()
       expect(await raw.run('ZSCORE', `emq:{${name}}:pending`, id)).not.toBeNull()
-      await queue.post('drain', { state: 'pending' })
+      await queue.post('purge', { state: 'pending' })
     },
   )
 

@@ -17,9 +17,9 @@ describe('34: ten thousand of a kind', () => {
     ['promote', 'schedule', {}, 'promoted', 'pending'],
     ['reap', 'active', {}, 'reaped', 'pending'],
     ['redrive', 'dead', {}, 'redriven', 'pending'],
-    ['drain', 'dead', { state: 'dead' }, 'removed', undefined],
-    ['drain', 'pending', { state: 'pending' }, 'removed', undefined],
-    ['drain', 'schedule', { state: 'scheduled' }, 'removed', undefined],
+    ['purge', 'dead', { state: 'dead' }, 'removed', undefined],
+    ['purge', 'pending', { state: 'pending' }, 'removed', undefined],
+    ['purge', 'schedule', { state: 'scheduled' }, 'removed', undefined],
   ] as const)(
     '%s of ten thousand %s jobs %j takes ten steps of the largest limit',
     async (path, set, body, counted, where) => {

@@ -96,7 +96,7 @@ describe('7: a Redis that is full and evicts nothing', () => {
 
   test.each([
     ['remove', (queue: TestQueue) => queue.remove(ID), 204],
-    ['drain', post('drain', { state: 'scheduled' }), 200],
+    ['purge', post('purge', { state: 'scheduled' }), 200],
   ] as const)('%s succeeds on a full Redis', async (_, move, status) => {
     const queue = queueOn(apiOn(shared))
     await scheduled(queue)

@@ -98,7 +98,7 @@ describe('2: an endpoint that always hangs up', () => {
     ['POST', 'redrive', {}],
     ['PUT', `jobs/${ID}/schedule`, { delayMs: 1 }],
     ['DELETE', `jobs/${ID}`, undefined],
-    ['POST', 'drain', { state: 'dead' }],
+    ['POST', 'purge', { state: 'dead' }],
     ['PUT', 'settings', { leaseMs: 50 }],
     ['GET', '', undefined],
   ] as const
@@ -302,7 +302,7 @@ describe('6: ids without rows', () => {
     await expectConsistent(raw.port, queue.name)
   })
 
-  test('redrive and drain succeed in spite of ghosts in dead', async () => {
+  test('redrive and purge succeed in spite of ghosts in dead', async () => {
     const queue = queueOn(apiOn(shared))
     const keys = queue.keys
     const id = await queue.enqueue()
@@ -312,7 +312,7 @@ describe('6: ids without rows', () => {
     expect((await queue.post('jobs/JOB00000000000/redrive')).status).toBe(410)
     expect((await queue.post('redrive')).json).toMatchObject({ redriven: 1, more: false })
     expect(await queue.claim()).toMatchObject([{ id, token: 2 }])
-    expect((await queue.post('drain', { state: 'dead' })).json.more).toBe(false)
+    expect((await queue.post('purge', { state: 'dead' })).json.more).toBe(false)
     await expectConsistent(raw.port, queue.name)
   })
 })

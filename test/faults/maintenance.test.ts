@@ -136,7 +136,7 @@ describe('59: the script cache is lost', () => {
     expect((await queue.remove(b ?? '')).status).toBe(204)
     expect((await queue.get('jobs')).status).toBe(200)
     expect((await api.call('POST', '/v1/maintenance', {})).status).toBe(200)
-    await move('drain', { state: 'pending' })
+    await move('purge', { state: 'pending' })
     expect(g).not.toBe('')
     shared.bridge.flushScripts(false)
     await expectConsistent(raw.port, queue.name)

@@ -114,6 +114,28 @@ describe('claim', () => {
     expect((await queue.get()).json.ghosts).toBe(3)
   })
 
+  test.each([
+    [{}, 100],
+    [{ limit: 10 }, 910],
+  ])('claim with %j that stops after %i ghosts returns more: true and no hint', async (body, ghosts) => {
+    const queue = queueOn(apiOn(shared))
+    const ids = Array.from({ length: ghosts }, (_, nth) => `JOB${String(nth).padStart(11, '0')}`)
+    await raw.run('ZADD', queue.keys.pending, ...ids.flatMap((id) => [0, id]))
+    const id = await queue.enqueue()
+    expect((await queue.post('claim', body)).json).toEqual({ jobs: [], more: true })
+    expect((await queue.post('claim', body)).json).toEqual({ jobs: [expect.objectContaining({ id })] })
+    await expectConsistent(raw.port, queue.name)
+  })
+
+  test('claim of a paused queue with more due jobs than one sweep takes returns a hint and not more', async () => {
+    const queue = queueOn(apiOn(shared))
+    const ids = await queue.enqueueMany(101, { delayMs: 60_000 })
+    await raw.run('ZADD', queue.keys.schedule, ...ids.flatMap((id) => [0, id]))
+    await queue.post('pause')
+    const hint = { jobs: [], retryAfterMs: expect.any(Number), paused: true }
+    expect((await queue.post('claim', { limit: 10 })).json).toEqual(hint)
+  })
+
   test('claim returns less than 8 MiB of payload', async () => {
     const queue = queueOn(apiOn(shared))
     const grow = "return redis.call('HSET', KEYS[1], 'payload', string.rep('x', 4500000))"

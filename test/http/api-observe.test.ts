@@ -43,7 +43,7 @@ describe('stats', () => {
     expect((await queue.get()).json).toMatchObject({ status: 404, code: 'not_found' })
     expect((await queue.get('jobs')).json).toEqual({ jobs: [] })
     await queue.enqueueMany(1)
-    await queue.post('drain', { state: 'pending' })
+    await queue.post('purge', { state: 'pending' })
     const { counts, ...rest } = (await queue.get()).json
     expect(counts).toEqual({ pending: 0, active: 0, scheduled: 0, dead: 0 })
     for (const field of ['oldestPendingAt', 'nextDueAt', 'nextLapseAt'])

@@ -1,4 +1,4 @@
-/** Operating over HTTP: promote, reap, maintenance, redrive, reschedule, remove, drain, settings. */
+/** Operating over HTTP: promote, reap, maintenance, redrive, reschedule, remove, purge, settings. */
 import { describe, expect, test } from 'vitest'
 import { GLOBAL_KEYS } from '../../src/protocol/keys.ts'
 import { apiOn, freshQueue, tokenEntry } from '../support/api.ts'
@@ -208,20 +208,20 @@ describe('remove', () => {
   })
 })
 
-describe('drain', () => {
+describe('purge', () => {
   test.each(['pending', 'scheduled', 'dead'] as const)(
-    'drain deletes only %s jobs, oldest first, up to its limit',
+    'purge deletes only %s jobs, oldest first, up to its limit',
     async (state) => {
       const queue = queueOn(apiOn(shared))
       await deadJobs(queue, 5)
       await queue.enqueueMany(5, { delayMs: 60_000, startBy: Date.now() + 600_000 })
       const ids = await queue.enqueueMany(5)
       await shared.bridge.reset()
-      expect((await queue.post('drain', { state, limit: 3 })).json).toEqual({ removed: 3, more: true })
+      expect((await queue.post('purge', { state, limit: 3 })).json).toEqual({ removed: 3, more: true })
       expect((await shared.bridge.counts()).requests).toBe(1)
       if (state === 'pending') expect((await queue.job(ids[3] ?? '')).state).toBe('pending')
-      expect((await queue.post('drain', { state })).json).toEqual({ removed: 2, more: false })
-      expect((await queue.post('drain', { state })).json).toEqual({ removed: 0, more: false })
+      expect((await queue.post('purge', { state })).json).toEqual({ removed: 2, more: false })
+      expect((await queue.post('purge', { state })).json).toEqual({ removed: 0, more: false })
       expect(await queue.counts()).toEqual({
         pending: 5,
         active: 0,
@@ -302,7 +302,7 @@ test('every route of a queue changes only that queue', async () => {
     expect((await api.call(method, `${near.path}/${path}`, body)).status, path).toBe(410)
   for (const [path, body] of [
     ['redrive', {}],
-    ['drain', { state: 'dead' }],
+    ['purge', { state: 'dead' }],
     ['reap', {}],
   ] as const)
     expect((await near.post(path, body)).status, path).toBe(200)

@@ -36,7 +36,7 @@ const TABLE = [
   ['POST', '/v1/queues/{queue}/redrive', 'operate', {}, 200],
   ['PUT', '/v1/queues/{queue}/jobs/{id}/schedule', 'operate', { delayMs: 0 }, 410],
   ['DELETE', '/v1/queues/{queue}/jobs/{id}', 'operate', undefined, 410],
-  ['POST', '/v1/queues/{queue}/drain', 'operate', { state: 'dead' }, 200],
+  ['POST', '/v1/queues/{queue}/purge', 'operate', { state: 'dead' }, 200],
   ['POST', '/v1/queues/{queue}/audit', 'operate', {}, 200],
   ['POST', '/v1/queues/{queue}/pause', 'operate', {}, 200],
   ['POST', '/v1/queues/{queue}/resume', 'operate', {}, 200],
@@ -297,7 +297,7 @@ describe('the body', () => {
         ['POST', `/v1/queues/q/jobs/${ID}/complete`],
         ['PUT', `/v1/queues/q/jobs/${ID}/schedule`],
         ['POST', '/v1/queues/q/settle'],
-        ['POST', '/v1/queues/q/drain'],
+        ['POST', '/v1/queues/q/purge'],
         // All fields are optional here: an empty body would be valid.
         ['POST', '/v1/queues/q/pause'],
         ['POST', '/v1/queues/q/claim'],

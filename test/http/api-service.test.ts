@@ -311,9 +311,12 @@ describe('CORS (faults 42 and 43)', () => {
         expect(answer.headers.get('Access-Control-Allow-Methods')?.split(',').sort()).toEqual([
           ...['DELETE', 'GET', 'HEAD', 'POST', 'PUT'],
         ])
-        expect(answer.headers.get('Access-Control-Allow-Headers')?.toLowerCase().split(',')).toEqual(
-          expect.arrayContaining(['authorization', 'content-type', 'idempotency-key', 'x-request-id']),
-        )
+        expect(answer.headers.get('Access-Control-Allow-Headers')?.toLowerCase().split(',')).toEqual([
+          'authorization',
+          'content-type',
+          'idempotency-key',
+          'x-request-id',
+        ])
         expect(answer.headers.get('Vary')).toMatch(/origin/i)
         for (const origin of [
           'https://evil.example.com',
@@ -357,9 +360,10 @@ describe('CORS (faults 42 and 43)', () => {
         expect(answer.headers.get('Access-Control-Allow-Origin')).toBe(isAllowed ? ORIGIN : null)
         expect(corsOf(answer.headers).length > 0, String(origin)).toBe(isAllowed)
         if (isAllowed)
-          expect(answer.headers.get('Access-Control-Expose-Headers')?.split(',')).toEqual(
-            expect.arrayContaining(['X-Request-Id', 'Retry-After']),
-          )
+          expect(answer.headers.get('Access-Control-Expose-Headers')?.split(',')).toEqual([
+            'X-Request-Id',
+            'Retry-After',
+          ])
       }
     }
     boom.mockRestore()

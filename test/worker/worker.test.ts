@@ -314,7 +314,7 @@ describe('60: the scripts', () => {
     for (const path of [`jobs/${id}/redrive`, 'redrive', 'promote', 'reap']) await queue.post(path)
     let step = (await queue.post('audit')).json
     while (step.cursor !== undefined) step = (await queue.post('audit', { cursor: step.cursor })).json
-    await queue.post('drain', { state: 'dead' })
+    await queue.post('purge', { state: 'dead' })
     await queue.put(`jobs/${id}/schedule`, { delayMs: 1 })
     await queue.remove(id)
     await queue.get(`jobs`)
