@@ -10,16 +10,6 @@ const GOOD = {
   EMQ_TOKENS: JSON.stringify([ENTRY]),
 }
 
-const problemsOf = (bindings: Record<string, unknown>) => {
-  const env = parseEnv({ ...GOOD, ...bindings })
-  return env.ok ? [] : env.problems
-}
-const settingsOf = (bindings: Record<string, unknown>) => {
-  const env = parseEnv({ ...GOOD, ...bindings })
-  expect(env.ok ? [] : env.problems).toEqual([])
-  return env.settings
-}
-
 describe('the environment', () => {
   test('parseEnv needs Redis and tokens and has a default for everything else', () => {
     expect(parseEnv(GOOD)).toEqual({
@@ -297,3 +287,14 @@ describe('the limits', () => {
     },
   )
 })
+
+function problemsOf(bindings: Record<string, unknown>) {
+  const env = parseEnv({ ...GOOD, ...bindings })
+  return env.ok ? [] : env.problems
+}
+
+function settingsOf(bindings: Record<string, unknown>) {
+  const env = parseEnv({ ...GOOD, ...bindings })
+  expect(env.ok ? [] : env.problems).toEqual([])
+  return env.settings
+}

@@ -15,7 +15,7 @@ const ID = 'JOB0KHTOWnGLuC'
 
 describe('claim', () => {
   test.each([{}, { limit: 1 }, { limit: 100 }])(
-    'claim with %j hands out the oldest job under a lease',
+    'claim with %j returns the oldest job with a lease',
     async (body) => {
       const queue = queueOn(apiOn(shared))
       const [first] = await queue.enqueueMany(2)

@@ -4,20 +4,6 @@ import { describe, expect, test } from 'vitest'
 import { parseEnv, readTokens, SCOPES, type Scope } from '../../src/env.ts'
 import { allows, authenticate, type Grant, newToken, tokenEntry } from '../../src/http/auth.ts'
 
-const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
-const entryOf = (token: string, name = 'web') => ({
-  name,
-  sha256: sha256(token),
-  scopes: ['produce'] as const,
-  queues: ['emails'],
-})
-/** The header's value as it arrives: what `Headers` makes of it. */
-const received = (...values: string[]) => {
-  const headers = new Headers()
-  for (const value of values) headers.append('Authorization', value)
-  return headers.get('Authorization')
-}
-
 describe('a bearer token', () => {
   const token = 'emq_T-._~+/9=='
   const tokens = [entryOf(token)]
@@ -155,3 +141,18 @@ describe('a new token', () => {
     expect(JSON.stringify(entry)).not.toContain(token)
   })
 })
+
+function sha256(text: string): string {
+  return createHash('sha256').update(text).digest('hex')
+}
+
+function entryOf(token: string, name = 'web') {
+  return { name, sha256: sha256(token), scopes: ['produce'] as const, queues: ['emails'] }
+}
+
+/** The value of the header as `Headers` returns it. */
+function received(...values: string[]): string | null {
+  const headers = new Headers()
+  for (const value of values) headers.append('Authorization', value)
+  return headers.get('Authorization')
+}

@@ -6,45 +6,6 @@ import { JsonText } from '../../src/protocol/json-text.ts'
 const URL = 'https://edge.example/v1/queues/q/jobs'
 const LIMIT = 64
 
-const requestWith = (body: BodyInit | null, headers: Record<string, string> = {}) =>
-  new Request(URL, {
-    method: 'POST',
-    body,
-    headers: { 'Content-Type': 'application/json', ...headers },
-    duplex: 'half',
-  } as RequestInit)
-
-/** A body that comes in chunks, and tells how many were asked for and whether it was cancelled. */
-const streamed = (chunks: readonly (string | Error)[]) => {
-  const seen = { pulled: 0, isCancelled: false }
-  const stream = new ReadableStream<Uint8Array>(
-    {
-      pull(controller) {
-        const chunk = chunks[seen.pulled]
-        seen.pulled += 1
-        if (chunk === undefined) controller.close()
-        else if (chunk instanceof Error) controller.error(chunk)
-        else controller.enqueue(new TextEncoder().encode(chunk))
-      },
-      cancel() {
-        seen.isCancelled = true
-      },
-    },
-    { highWaterMark: 0 },
-  )
-  return { stream, seen }
-}
-
-const problemOf = async (request: Request, maxBytes = LIMIT) => {
-  try {
-    await readBody(request, maxBytes)
-  } catch (error) {
-    if (error instanceof ProblemError) return error.problem
-    throw error
-  }
-  return undefined
-}
-
 describe('a body', () => {
   test('readBody returns the value and the exact text of the payload', async () => {
     const body = await readBody(requestWith('{"payload": 1.0, "delayMs": 5}'), LIMIT)
@@ -151,3 +112,43 @@ describe('a body', () => {
     await expect(readBody(request, LIMIT)).rejects.not.toBeInstanceOf(ProblemError)
   })
 })
+
+function requestWith(body: BodyInit | null, headers: Record<string, string> = {}): Request {
+  return new Request(URL, {
+    method: 'POST',
+    body,
+    headers: { 'Content-Type': 'application/json', ...headers },
+    duplex: 'half',
+  } as RequestInit)
+}
+
+/** A body in chunks. `seen` counts the chunks that were read, and says whether the body was cancelled. */
+function streamed(chunks: readonly (string | Error)[]) {
+  const seen = { pulled: 0, isCancelled: false }
+  const stream = new ReadableStream<Uint8Array>(
+    {
+      pull(controller) {
+        const chunk = chunks[seen.pulled]
+        seen.pulled += 1
+        if (chunk === undefined) controller.close()
+        else if (chunk instanceof Error) controller.error(chunk)
+        else controller.enqueue(new TextEncoder().encode(chunk))
+      },
+      cancel() {
+        seen.isCancelled = true
+      },
+    },
+    { highWaterMark: 0 },
+  )
+  return { stream, seen }
+}
+
+async function problemOf(request: Request, maxBytes = LIMIT) {
+  try {
+    await readBody(request, maxBytes)
+  } catch (error) {
+    if (error instanceof ProblemError) return error.problem
+    throw error
+  }
+  return undefined
+}

@@ -49,7 +49,7 @@ describe('a deployment at rest', () => {
     const rest = (await serverNow(raw.port)) + REST_MS
     for (const queue of queues) await raw.run('ZADD', GLOBAL_KEYS.queues, rest, queue)
 
-    const told: string[] = []
+    const lines: string[] = []
     const costs: Record<string, number>[] = []
     for (let minute = 1; minute <= 12; minute++) {
       clock += MINUTE_MS
@@ -59,12 +59,12 @@ describe('a deployment at rest', () => {
         ...{ queues: 0, promoted: 0, reaped: 0, dead: 0, ghosts: 0, remaining: [], failures: [] },
       })
       const { requests, total, commands } = await shared.bridge.counts()
-      told.push(`minute ${minute}: ${total} commands, ${requests} requests ${JSON.stringify(commands)}`)
+      lines.push(`minute ${minute}: ${total} commands, ${requests} requests ${JSON.stringify(commands)}`)
       costs.push(commands)
       const mark = Number(await raw.run('GET', GLOBAL_KEYS.maintenance))
       expect(Math.abs(database.clock.now() - mark)).toBeLessThan(1_000)
     }
-    console.info(`100 queues at rest, cost of a minute:\n  ${told.join('\n  ')}`)
+    console.info(`100 queues at rest, cost of a minute:\n  ${lines.join('\n  ')}`)
     expect(costs).toEqual(costs.map(() => ({ zrange: 1, set: 1 })))
   })
 
