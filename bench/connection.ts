@@ -15,6 +15,7 @@ export type HttpRequest = {
   readonly path: string
   readonly token?: string
   readonly body?: unknown
+  readonly headers?: Readonly<Record<string, string>>
 }
 
 export type Connection = {
@@ -27,7 +28,7 @@ export async function openConnection(url: string): Promise<Connection> {
   const { hostname, port, host } = new URL(url)
   const socket = connect({ host: hostname, port: Number(port), noDelay: true })
   await once(socket, 'connect')
-  let received = Buffer.alloc(0)
+  let received: Buffer = Buffer.alloc(0)
   let waiting: PromiseWithResolvers<string> | undefined
 
   socket.on('data', (chunk: Buffer) => {
@@ -42,12 +43,13 @@ export async function openConnection(url: string): Promise<Connection> {
   socket.on('close', () => waiting?.reject(new Error('The server closed the connection.')))
 
   return {
-    send({ path, token, body, method = body === undefined ? 'GET' : 'POST' }) {
+    send({ path, token, body, headers = {}, method = body === undefined ? 'GET' : 'POST' }) {
       const text = body === undefined ? '' : JSON.stringify(body)
       const head = [
         `${method} ${path} HTTP/1.1`,
         `host: ${host}`,
         ...(token === undefined ? [] : [`authorization: Bearer ${token}`]),
+        ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`),
         ...(body === undefined
           ? []
           : ['content-type: application/json', `content-length: ${Buffer.byteLength(text)}`]),

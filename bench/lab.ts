@@ -19,6 +19,7 @@ import type { HttpRequest } from './connection.ts'
 
 export const TOKEN = DEV_TOKENS.operator
 const REST_TOKEN = 'bench-rest-token'
+const PATIENCE_MS = 60_000
 const TICKS_PER_SECOND = 100
 
 export type HostedWorker = {
@@ -33,7 +34,18 @@ export type HostedWorker = {
 
 export type Database = { readonly restUrl: string; readonly restToken: string }
 
+/** How much is measured: a full run, or a short one that only shows that everything works. */
+export type Effort = {
+  readonly rounds: number
+  /** How many of these. */
+  of(count: number): number
+}
+
+export const FULL: Effort = { rounds: 5, of: (count) => count }
+export const QUICK: Effort = { rounds: 1, of: (count) => Math.ceil(count / 10) }
+
 export type Lab = Database & {
+  readonly effort: Effort
   readonly redis: RedisServer
   /** The Worker as it is deployed, without its static assets. */
   readonly built: BuiltWorker
@@ -42,7 +54,7 @@ export type Lab = Database & {
 }
 
 /** Starts everything that most measurements share. */
-export async function openLab(): Promise<Lab> {
+export async function openLab(effort: Effort): Promise<Lab> {
   await using parts = new AsyncDisposableStack()
   const redis = await startRedis()
   parts.defer(redis.stop)
@@ -59,7 +71,7 @@ export async function openLab(): Promise<Lab> {
   parts.defer(worker.stop)
 
   const running = parts.move()
-  return { ...database, redis, built, worker, stop: () => running.disposeAsync() }
+  return { ...database, effort, redis, built, worker, stop: () => running.disposeAsync() }
 }
 
 /** A Worker of one module that runs under the same date and flags as ours. */
@@ -67,22 +79,47 @@ export function bareWorker(built: BuiltWorker, source: string): BuiltWorker {
   return { ...built, mainModule: 'worker.js', modules: { 'worker.js': { type: 'esm', contents: source } } }
 }
 
+/** The secrets and variables of our Worker. It waits longer for Redis than by default: a busy machine is no failure. */
+export const bindingsOf = ({ restUrl, restToken }: Database) => ({
+  EMQ_TOKENS: devTokensSecret(),
+  EMQ_REDIS_TIMEOUT_MS: String(PATIENCE_MS),
+  UPSTASH_REDIS_REST_URL: restUrl,
+  UPSTASH_REDIS_REST_TOKEN: restToken,
+})
+
+export type BindingChanges = {
+  /** Values beside those of `bindingsOf`. */
+  readonly values?: Readonly<Record<string, string>>
+  /** The name of a binding that loads other Workers. */
+  readonly loader?: string
+  /** The name of a binding to leave out. */
+  readonly without?: string
+}
+
+/** Whether the local stack gives the Worker a binding of this name. */
+export const hasBinding = (built: BuiltWorker, name: string): boolean =>
+  miniflareOptions(built, {}).workers.some(({ config }) => Object.hasOwn(config.env, name))
+
 /** Starts a Worker on a workerd of its own and waits until it takes requests. */
 export async function hostWorker(
   built: BuiltWorker,
   { restUrl, restToken }: Database,
-  bindings: Readonly<Record<string, string>> = {},
+  changes: BindingChanges = {},
 ): Promise<HostedWorker> {
-  const options = miniflareOptions(built, {
-    EMQ_TOKENS: devTokensSecret(),
-    UPSTASH_REDIS_REST_URL: restUrl,
-    UPSTASH_REDIS_REST_TOKEN: restToken,
-    ...bindings,
-  })
+  const options = miniflareOptions(built, { ...bindingsOf({ restUrl, restToken }), ...changes.values })
   const before = new Set(workerds())
   const miniflare = new Miniflare({
     ...options,
-    workers: options.workers.map((worker) => ({ ...worker, dev: { unsafeDirectSockets: [{}] } })),
+    workers: options.workers.map(({ config }) => ({
+      config: {
+        ...config,
+        env: {
+          ...Object.fromEntries(Object.entries(config.env).filter(([name]) => name !== changes.without)),
+          ...(changes.loader && { [changes.loader]: { type: 'worker-loader' } }),
+        },
+      },
+      dev: { unsafeDirectSockets: [{}] },
+    })),
     host: '127.0.0.1',
     port: 0,
     log: new Log(LogLevel.WARN),
@@ -92,7 +129,7 @@ export async function hostWorker(
   const pid = workerds().find((each) => !before.has(each))
   return {
     url,
-    client: new EchoMQ({ url, token: TOKEN }),
+    client: new EchoMQ({ url, token: TOKEN, timeoutMs: PATIENCE_MS }),
     cpuMicros: () => (pid === undefined ? undefined : cpuMicros(pid)),
     async runScheduled() {
       const worker = (await miniflare.getWorker()) as unknown as ScheduledWorker

@@ -1,17 +1,30 @@
 /**
  * `npm run bench`: runs all measurements, or those that are named, and writes bench/results.json, the measured part of
  * docs/performance.md and docs/charts. Needs no network.
+ *
+ * `--quick` measures a tenth in one round, prints the page and writes nothing: it shows that the measurements work.
  */
 
-import { openLab } from './lab.ts'
+import { parseArgs } from 'node:util'
+import { measureCost } from './cost.ts'
+import { FULL, openLab, QUICK } from './lab.ts'
+import { measureLives } from './lives.ts'
 import { measureOverhead } from './overhead.ts'
-import { writePage } from './page.ts'
+import { renderResults, writePage } from './page.ts'
 import type { Section } from './report.ts'
-import { mergeResults } from './results.ts'
+import { mergeResults, writeResults } from './results.ts'
+import { measureScale } from './scale.ts'
+import { measureStart } from './start.ts'
+import { measureWake } from './wake.ts'
 
 /** In the order of the page. */
 const MEASUREMENTS = {
   overhead: measureOverhead,
+  lives: measureLives,
+  cost: measureCost,
+  scale: measureScale,
+  start: measureStart,
+  wake: measureWake,
 }
 
 type Name = keyof typeof MEASUREMENTS
@@ -19,7 +32,10 @@ type Name = keyof typeof MEASUREMENTS
 const isName = (text: string): text is Name => Object.hasOwn(MEASUREMENTS, text)
 
 const all = Object.keys(MEASUREMENTS).filter(isName)
-const wanted = process.argv.slice(2)
+const { values: options, positionals: wanted } = parseArgs({
+  options: { quick: { type: 'boolean', default: false } },
+  allowPositionals: true,
+})
 const unknown = wanted.filter((name) => !isName(name))
 if (unknown.length > 0) {
   console.error(`Unknown measurement: ${unknown.join(', ')}. Choose from: ${all.join(', ')}.`)
@@ -29,7 +45,7 @@ if (unknown.length > 0) {
 const sections: Record<string, Section> = {}
 const startedAt = performance.now()
 const seconds = () => `${Math.round((performance.now() - startedAt) / 1000)} s`
-const lab = await openLab()
+const lab = await openLab(options.quick ? QUICK : FULL)
 try {
   for (const name of wanted.length === 0 ? all : wanted.filter(isName)) {
     console.log(`${name} (after ${seconds()})`)
@@ -39,5 +55,10 @@ try {
   await lab.stop()
 }
 const results = await mergeResults(sections, all)
-await writePage(results)
-console.log(`done in ${seconds()}: bench/results.json, docs/performance.md, docs/charts`)
+if (options.quick) {
+  console.log(renderResults(results))
+} else {
+  await writeResults(results)
+  await writePage(results)
+  console.log(`done in ${seconds()}: bench/results.json, docs/performance.md, docs/charts`)
+}

@@ -16,30 +16,34 @@ const ALONE = 200
 /** Sent over several connections, for the number of requests a second. */
 const TOGETHER = 2000
 const CONNECTIONS = 32
-const JOBS = ALONE + TOGETHER
 const LEASE_MS = 3_600_000
 /** Of the bare Worker: its one request is prepared, so it always claims from the same queue. */
 const BARE_QUEUE = 'bench-bare'
 
 export async function measureOverhead(lab: Lab): Promise<Section> {
-  const { built, worker } = lab
+  const { built, worker, effort } = lab
+  const alone = effort.of(ALONE)
+  const jobs = alone + effort.of(TOGETHER)
   await using parts = new AsyncDisposableStack()
-  const forwarding = await hostWorker(bareWorker(built, FORWARD), lab, { PREPARED: preparedClaim() })
+  const forwarding = await hostWorker(bareWorker(built, FORWARD), lab, {
+    values: { PREPARED: preparedClaim() },
+  })
   parts.defer(forwarding.stop)
   const hello = await hostWorker(bareWorker(built, await bundled(HELLO)), lab)
   parts.defer(hello.stop)
   const stack = await startStack({ port: 0, restUrl: lab.restUrl, restToken: lab.restToken, quiet: true })
   parts.defer(stack.stop)
 
-  const same = (request: HttpRequest): HttpRequest[] => Array.from({ length: JOBS }, () => request)
+  const same = (request: HttpRequest): HttpRequest[] => Array.from({ length: jobs }, () => request)
   const health = same({ path: '/healthz' })
   const contenders: Contender[] = [
     {
       name: 'enqueue',
       run: (round) =>
         drive(
+          alone,
           worker,
-          Array.from({ length: JOBS }, (_, nth) =>
+          Array.from({ length: jobs }, (_, nth) =>
             apiRequest(`bench-enqueue-${round}`, '/jobs', { payload: payloadOf(nth) }),
           ),
         ),
@@ -47,34 +51,35 @@ export async function measureOverhead(lab: Lab): Promise<Section> {
     {
       name: 'claim',
       async run(round) {
-        await fill(worker, `bench-claim-${round}`)
-        return drive(worker, same(apiRequest(`bench-claim-${round}`, '/claim', { leaseMs: LEASE_MS })))
+        await fill(worker, `bench-claim-${round}`, jobs)
+        return drive(alone, worker, same(apiRequest(`bench-claim-${round}`, '/claim', { leaseMs: LEASE_MS })))
       },
     },
     {
       name: 'complete',
       async run(round) {
         const name = `bench-complete-${round}`
-        await fill(worker, name)
-        const jobs = await claimAll(worker, name)
+        await fill(worker, name, jobs)
+        const claimed = await claimAll(worker, name)
         return drive(
+          alone,
           worker,
-          jobs.map(({ id, token }) => apiRequest(name, `/jobs/${id}/complete`, { token })),
+          claimed.map(({ id, token }) => apiRequest(name, `/jobs/${id}/complete`, { token })),
         )
       },
     },
     {
       name: 'forward',
       async run() {
-        await fill(worker, BARE_QUEUE)
-        return drive(forwarding, same({ path: '/', body: {} }))
+        await fill(worker, BARE_QUEUE, jobs)
+        return drive(alone, forwarding, same({ path: '/', body: {} }))
       },
     },
-    { name: 'healthz', run: () => drive(worker, health) },
-    { name: 'hello', run: () => drive(hello, health) },
-    { name: 'healthz of `npm run dev`', run: () => drive({ url: stack.url }, health) },
+    { name: 'healthz', run: () => drive(alone, worker, health) },
+    { name: 'hello', run: () => drive(alone, hello, health) },
+    { name: 'healthz of `npm run dev`', run: () => drive(alone, { url: stack.url }, health) },
   ]
-  const figures = await takeTurns(contenders)
+  const figures = await takeTurns(contenders, effort.rounds)
 
   const columns = [
     'request',
@@ -93,7 +98,7 @@ export async function measureOverhead(lab: Lab): Promise<Section> {
     name === beside ? '' : ratio(figures(name, 'perSecond'), figures(beside, 'perSecond')),
   ]
   const besideForward = (name: string) => ratio(figures(name, 'perSecond'), figures('forward', 'perSecond'))
-  const benchmark = await redisBenchmark(lab)
+  const benchmark = await redisBenchmark(lab, jobs)
   return {
     title: 'What the Worker adds to a request',
     notes: [
@@ -151,23 +156,28 @@ export async function measureOverhead(lab: Lab): Promise<Section> {
 type Driven = { readonly url: string; readonly cpuMicros?: HostedWorker['cpuMicros'] }
 
 /** Sends the first requests one by one, and the others together. */
-async function drive({ url, cpuMicros }: Driven, requests: readonly HttpRequest[]): Promise<Readings> {
-  const alone = await load(url, 1, requests.slice(0, ALONE))
+async function drive(
+  first: number,
+  { url, cpuMicros }: Driven,
+  requests: readonly HttpRequest[],
+): Promise<Readings> {
+  const alone = await load(url, 1, requests.slice(0, first))
   const before = cpuMicros?.()
-  const together = await load(url, CONNECTIONS, requests.slice(ALONE))
+  const together = await load(url, CONNECTIONS, requests.slice(first))
   const after = cpuMicros?.()
   return {
     perSecond: [together.perSecond, '/s'],
     p50: [alone.p50, 'ms'],
     p99: [alone.p99, 'ms'],
-    ...(before !== undefined && after !== undefined && { cpu: [(after - before) / TOGETHER, 'µs'] }),
+    ...(before !== undefined &&
+      after !== undefined && { cpu: [(after - before) / (requests.length - first), 'µs'] }),
   }
 }
 
-async function fill({ client }: HostedWorker, queue: string): Promise<void> {
+async function fill({ client }: HostedWorker, queue: string, jobs: number): Promise<void> {
   await client
     .queue(queue)
-    .enqueueMany(Array.from({ length: JOBS }, (_, nth) => ({ payload: payloadOf(nth) })))
+    .enqueueMany(Array.from({ length: jobs }, (_, nth) => ({ payload: payloadOf(nth) })))
 }
 
 async function claimAll({ client }: HostedWorker, queue: string) {
@@ -213,13 +223,16 @@ async function bundled(contents: string): Promise<string> {
     target: 'es2022',
     write: false,
   })
-  return outputFiles[0].text
+  return outputFiles.map(({ text }) => text).join('')
 }
 
 /** The same claim without HTTP: what Redis itself can do on this machine. */
-async function redisBenchmark({ redis, worker }: Lab): Promise<{ rows: Cell[][]; notes: string[] }> {
-  await fill(worker, BARE_QUEUE)
-  const args = ['-h', '127.0.0.1', '-p', String(redis.port), '-c', String(CONNECTIONS), '-n', String(JOBS)]
+async function redisBenchmark(
+  { redis, worker }: Lab,
+  jobs: number,
+): Promise<{ rows: Cell[][]; notes: string[] }> {
+  await fill(worker, BARE_QUEUE, jobs)
+  const args = ['-h', '127.0.0.1', '-p', String(redis.port), '-c', String(CONNECTIONS), '-n', String(jobs)]
   try {
     const { stdout } = await promisify(execFile)('redis-benchmark', [...args, '--csv', ...claimCommand()])
     // "test","rps","avg_latency_ms","min_latency_ms","p50_latency_ms","p95_latency_ms","p99_latency_ms",...

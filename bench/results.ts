@@ -12,7 +12,7 @@ import type { Results, Section } from './report.ts'
 const FILE = new URL('results.json', import.meta.url)
 const PACKAGES = ['workerd', 'miniflare', 'hono', 'bullmq', '@upstash/queue', 'pg-boss', 'graphile-worker']
 
-/** Replaces the sections that were measured now, keeps the others, and writes the file. */
+/** Replaces the sections that were measured now, and keeps the others. */
 export async function mergeResults(
   sections: Readonly<Record<string, Section>>,
   order: readonly string[],
@@ -21,7 +21,7 @@ export async function mergeResults(
     ? (JSON.parse(await readFile(FILE, 'utf8')) as Results).sections
     : {}
   const merged = { ...known, ...sections }
-  const results: Results = {
+  return {
     measuredAt: new Date().toISOString().slice(0, 10),
     machine: {
       system: type(),
@@ -31,9 +31,10 @@ export async function mergeResults(
     versions: await versions(),
     sections: Object.fromEntries(order.flatMap((name) => (merged[name] ? [[name, merged[name]]] : []))),
   }
-  await writeFile(FILE, `${JSON.stringify(results, null, 2)}\n`)
-  return results
 }
+
+export const writeResults = (results: Results): Promise<void> =>
+  writeFile(FILE, `${JSON.stringify(results, null, 2)}\n`)
 
 async function versions(): Promise<Record<string, string>> {
   const postgres = findPostgres()

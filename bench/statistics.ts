@@ -2,8 +2,6 @@
 
 import type { Rounds, Unit } from './report.ts'
 
-export const ROUNDS = 5
-
 /** The smallest value that at least this share of the values does not exceed. */
 export function percentile(values: readonly number[], share: number): number {
   const sorted = values.toSorted((a, b) => a - b)
@@ -43,7 +41,7 @@ export type Figures = (contender: string, figure: string) => Rounds
  * Runs all contenders once to warm up, then in rounds. Every second round runs them in reverse order, so that none
  * always has the same neighbour.
  */
-export async function takeTurns(contenders: readonly Contender[], rounds = ROUNDS): Promise<Figures> {
+export async function takeTurns(contenders: readonly Contender[], rounds: number): Promise<Figures> {
   const figures = new Map<string, { unit: Unit; rounds: number[] }>()
   for (let round = 0; round <= rounds; round += 1) {
     for (const { name, run } of round % 2 === 0 ? contenders : contenders.toReversed()) {
