@@ -5,7 +5,7 @@ import { load } from './connection.ts'
 import { type Counted, openCounted } from './counted.ts'
 import { apiRequest, hasBinding, hostWorker, type Lab, payloadOf } from './lab.ts'
 import type { Rounds, Section } from './report.ts'
-import { median, once, percentile, ratio, takeTurns } from './statistics.ts'
+import { once, percentile, ratio, takeTurns } from './statistics.ts'
 
 const WAKE_BINDING = 'EMQ_WAKE'
 const DELIVERIES = 60
