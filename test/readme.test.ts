@@ -288,7 +288,7 @@ describe('costs', () => {
     let minutes = 0
     const now = () => Date.now() + minutes * 60_000
     const database = createDatabase(port, { wireAccept: [], wireClaim: undefined }, now)
-    const cron = () => maintain(database, { isEachMinute: true })
+    const cron = () => maintain(database)
     // In the first the queues have just been used, in the second they are seen to rest, until a quarter of an hour
     // that may be near: as if it had just begun.
     for (; minutes < 2; minutes++) await cron()

@@ -1,4 +1,4 @@
-/** What the commands understand and refuse, and what the small ones print. */
+/** The arguments that the commands accept and reject, and the output of the small commands. */
 
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -31,8 +31,8 @@ test.each([
   [['dev', '--rest-url', 'redis://x'], 'It must be a URL that begins with https:// or http://'],
   [['dev', '--rest-url', 'https://x.upstash.io'], 'A REST URL needs its token.'],
   [['dev', '--redis-url', 'redis://x', '--data', '/tmp'], 'A data folder is for the embedded Redis only.'],
-  [['dev', '--data', ''], 'It must be the path of a folder.'],
-  [['dev', '--data', '/etc/hostname'], 'It is there, and no folder.'],
+  [['dev', '--data', ''], 'It must be the path of a directory.'],
+  [['dev', '--data', '/etc/hostname'], 'Not a directory.'],
   [['dev', 'extra'], 'too many arguments'],
   [['demo', '--bogus'], "unknown option '--bogus'"],
   [['conformance', '--url', 'https://x.upstash.io'], '--url and --token go together'],
@@ -43,14 +43,14 @@ test.each([
   [['token', '--name', 'web'], "required option '--scopes <list>' not specified"],
   [['deploy', '--dry-run', 'extra'], '--dry-run takes no further arguments'],
   [['nonsense'], "unknown command 'nonsense'"],
-])('%j is refused with 2', async (args, message) => {
+])('%j exits with 2 and says why', async (args, message) => {
   expect(await runProgram(args)).toBe(2)
 
   expect(stdout).toBe('')
   expect(stderr).toContain(message)
 })
 
-test.each(['dev', 'demo', 'conformance', 'token', 'deploy'])('%s --help explains it', async (name) => {
+test.each(['dev', 'demo', 'conformance', 'token', 'deploy'])('%s --help prints its usage', async (name) => {
   expect(await runProgram([name, '--help'])).toBe(0)
 
   expect(stdout).toContain(`Usage: echomq-edge ${name}`)
@@ -59,19 +59,19 @@ test.each(['dev', 'demo', 'conformance', 'token', 'deploy'])('%s --help explains
 test.each([
   ['token', '$ echomq-edge token --'],
   ['audit', '$ npm run audit -- --'],
-])('%s --help teaches by example', async (name, example) => {
+])('%s --help has examples', async (name, example) => {
   await runProgram([name, '--help'])
 
   expect(stdout).toContain(`Examples:\n  ${example}`)
 })
 
-test('audit --help tells its exit codes apart', async () => {
+test('audit --help lists its exit codes', async () => {
   await runProgram(['audit', '--help'])
 
   expect(stdout.match(/^ {2}\d .*$/gm)?.map((line) => Number(line.trim()[0]))).toEqual([0, 1, 2, 3])
 })
 
-test('a command that fails is 1 and one sentence', async () => {
+test('a command that fails exits with 1 and prints one sentence', async () => {
   expect(await runProgram(['conformance', '--redis-url', 'redis://127.0.0.1:1'])).toBe(1)
 
   expect(stderr).toBe('error: Redis cannot be reached.\n')
@@ -80,7 +80,7 @@ test('a command that fails is 1 and one sentence', async () => {
 describe('token', () => {
   const args = ['token', '--name', "it's web", '--scopes', 'produce,consume', '--queues', 'emails,orders.*']
 
-  test('makes a token and an entry that the Worker accepts', async () => {
+  test('token makes a token and an entry that the Worker accepts', async () => {
     expect(await runProgram([...args, '--json'])).toBe(0)
 
     const { token, entry } = JSON.parse(stdout)
@@ -94,7 +94,7 @@ describe('token', () => {
     expect(readTokens(JSON.stringify([entry]))).toEqual({ value: [entry] })
   })
 
-  test('shows the token once, and a command that a shell reads as meant', async () => {
+  test('token prints the token once, and a shell command that stores its entry', async () => {
     await runProgram(args)
 
     const token = /emq_[\w-]{43}/.exec(stdout)?.[0] ?? ''
@@ -110,7 +110,7 @@ describe('token', () => {
     [['--queues', '*x'], 'the token needs "queues"'],
     [['--queues', 'a, b'], 'the token needs "queues"'],
     [['--name', ''], 'the token needs a "name"'],
-  ])('refuses %j', async (override, message) => {
+  ])('token rejects %j', async (override, message) => {
     expect(await runProgram([...args, ...override])).toBe(2)
 
     expect(stdout).toBe('')

@@ -11,7 +11,7 @@ import { Command, Option } from 'commander'
 import { MAX_MOVE_LIMIT, MAX_PAGE } from '../../protocol/limits.ts'
 import type { AuditFinding } from '../../queue/audit.ts'
 import { parseUrl } from '../../stack/options.ts'
-import { Failure } from '../../tools/commands/failure.ts'
+import { Failure } from '../../tools/failure.ts'
 
 type AuditOptions = {
   readonly url: string

@@ -1,4 +1,4 @@
-/** A command that failed in a way that has an exit code of its own. */
+/** An error of a command that has its own exit code. */
 export class Failure extends Error {
   readonly exitCode: number
   constructor(message: string, exitCode: number) {
