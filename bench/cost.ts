@@ -11,7 +11,7 @@ import { priceOf } from './prices.ts'
 import type { Section } from './report.ts'
 import { once } from './statistics.ts'
 
-const JOBS = 2000
+const JOBS = 1000
 const IDLE_QUEUES = 100
 const IDLE_MS = 60_000
 const MINUTES_A_MONTH = 30 * 24 * 60

@@ -12,9 +12,9 @@ import type { Rounds, Section } from './report.ts'
 import { type Contender, type Figures, median, ratio, takeTurns } from './statistics.ts'
 
 const BATCH = 100
-/** Lives a round: about as many as make a second. */
-const FEW = 300
-const MANY = 10_000
+/** Lives a round, where jobs go one by one, and in batches. */
+const FEW = 100
+const MANY = 4000
 
 export async function measureLives(lab: Lab): Promise<Section> {
   await using parts = new AsyncDisposableStack()

@@ -14,7 +14,7 @@ import { type Contender, once, type Readings, ratio, takeTurns } from './statist
 /** Sent one by one, for the time that a request takes. */
 const ALONE = 200
 /** Sent over several connections, for the number of requests a second. */
-const TOGETHER = 2000
+const TOGETHER = 1000
 const CONNECTIONS = 32
 const LEASE_MS = 3_600_000
 /** Of the bare Worker: its one request is prepared, so it always claims from the same queue. */

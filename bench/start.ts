@@ -7,7 +7,7 @@ import type { Section } from './report.ts'
 import { type Contender, median, once, type Readings, takeTurns } from './statistics.ts'
 
 /** Isolates a round. */
-const ISOLATES = 20
+const ISOLATES = 10
 
 const EMPTY = `export default { fetch: () => new Response('ok') }`
 

@@ -13,8 +13,9 @@ export async function graphileWorker(
   { batch, concurrency, jobs }: { batch: number; concurrency: number; jobs: number },
 ): Promise<Peer> {
   const pgPool = new Pool({ ...connection, max: concurrency + 5 })
-  // Without a listener an idle connection that breaks would end the process.
+  // Without listeners a connection that breaks would end the process.
   pgPool.on('error', (error) => console.error(error))
+  pgPool.on('connect', (client) => client.on('error', (error) => console.error(error)))
   const schema = `graphile_${batch}_${concurrency}`
   const utils = await makeWorkerUtils({ pgPool, schema, logger })
   await utils.migrate()
