@@ -7,7 +7,7 @@ import { median } from './statistics.ts'
 const WIDTH = 720
 const MARGIN = 16
 const TITLE_HEIGHT = 40
-const BAR = { height: 18, step: 28, labelWidth: 250, valueWidth: 110 }
+const BAR = { height: 18, step: 28, labelWidth: 350, valueWidth: 90 }
 const PLOT = { left: 70, right: 170, height: 240 }
 const LINE_COLORS = ['#2563eb', '#d97706', '#059669', '#9333ea', '#dc2626', '#475569']
 

@@ -36,8 +36,9 @@ export async function measureScale(lab: Lab): Promise<Section> {
   const queues = await measureManyQueues(lab, effort.of(QUEUES))
 
   for (const power of powers) await fill(lab, queueOf(power), 10 ** power)
-  const contenders: Contender[] = powers.flatMap((power) =>
-    Object.entries(VERBS).map(([verb, request]) => ({
+  // The sizes of one verb take turns next to each other: they are compared.
+  const contenders: Contender[] = Object.entries(VERBS).flatMap(([verb, request]) =>
+    powers.map((power) => ({
       name: `${verb} ${power}`,
       async run() {
         const requests = Array.from({ length: effort.of(REQUESTS) }, () => request(queueOf(power)))
