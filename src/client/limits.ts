@@ -14,7 +14,7 @@ export const MIN_LEASE_MS = 10
 export const MAX_LEASE_MS = 86_400_000
 /** How long a lease is taken to be as long as nobody has said. */
 export const DEFAULT_LEASE_MS = 30_000
-export const MAX_WAIT_MS = 25_000
+export const MAX_WAIT_MS = 60_000
 
 /** 366 days: as far ahead as a job can be scheduled. */
 export const MAX_DELAY_MS = 31_622_400_000

@@ -21,10 +21,11 @@ import {
 import { createTransport } from '../client/transport.ts'
 import type { Bindings } from '../deployment.ts'
 import { newToken, tokenEntry } from '../http/auth.ts'
+import { durableWakeOf } from '../wake/durable-object.ts'
 import type { MoveOptions, Page, PageOptions, PayloadFormat, QueueBinding } from './binding.ts'
 
 /** Its memory of the database is apart from that of the HTTP API. */
-const app = createApp()
+const app = createApp({ wake: durableWakeOf })
 
 type OwnToken = { readonly token: string; readonly secret: string }
 
