@@ -8,24 +8,9 @@
  * When something is wrong the settings still hold what could be read, so that the open routes can tell what is
  * missing. They fail closed: no usable `EMQ_TOKENS` means no token at all, no usable Redis means none.
  */
-import { readJson } from './protocol/json-text.ts'
-import { isQueueName, isQueuePattern, isWirePattern, isWireVersion, wireMatches } from './protocol/keys.ts'
+import { isQueueName, isWirePattern, isWireVersion, wireMatches } from './protocol/keys.ts'
 import { DEFAULT_LIMITS, type Limits, MAX_CLAIM_BYTES } from './protocol/limits.ts'
-
-export const SCOPES = ['produce', 'consume', 'observe', 'observe:payload', 'operate'] as const
-
-/** What a token may do; see `allows` in `http/auth.ts` for what implies what. */
-export type Scope = (typeof SCOPES)[number]
-
-/** A live token, as `EMQ_TOKENS` lists it: its digest and what it may do, never itself. */
-export type TokenEntry = {
-  readonly name: string
-  /** SHA-256 of the token, 64 lower-case hex digits. */
-  readonly sha256: string
-  readonly scopes: readonly Scope[]
-  /** Queue names, or prefixes ending in `*`. */
-  readonly queues: readonly string[]
-}
+import { readTokens, type TokenEntry } from './protocol/tokens.ts'
 
 export type RedisSettings = {
   /** Base URL of the REST endpoint, without a slash at its end. */
@@ -69,7 +54,6 @@ const DEFAULT_WIRE_ACCEPT: readonly string[] = ['echomq:2.', 'echomq:3.']
 const MAX_REDIS_TIMEOUT_MS = 60_000
 /** An isolate has 128 MB, and a body is held as bytes, as text and as values. */
 const MAX_MAX_BODY_BYTES = 32 * 1024 * 1024
-const MAX_TOKEN_NAME_CHARS = 128
 
 const isBlank = (value: unknown): boolean => value === undefined || value === null || value === ''
 
@@ -94,69 +78,6 @@ const readRedisToken = (value: unknown): Reading<string> => {
   return typeof value === 'string' && /^[\x21-\x7e]+$/.test(value)
     ? { value }
     : { problem: 'must be printable ASCII without spaces' }
-}
-
-const isRecord = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
-
-const isListOf = <T extends string>(
-  value: unknown,
-  isEntry: (text: string) => boolean,
-): value is readonly T[] =>
-  Array.isArray(value) &&
-  value.length > 0 &&
-  value.every((entry) => typeof entry === 'string' && isEntry(entry))
-
-const isScope = (text: string): boolean => SCOPES.some((scope) => scope === text)
-
-const isTokenName = (value: unknown): value is string =>
-  typeof value === 'string' && value.length <= MAX_TOKEN_NAME_CHARS && /^\P{C}+$/u.test(value)
-
-const TOKEN_FIELDS = ['name', 'sha256', 'scopes', 'queues']
-
-const readTokenEntry = (value: unknown): Reading<TokenEntry> => {
-  if (!isRecord(value)) return { problem: 'must be an object' }
-  if (Object.keys(value).some((key) => !TOKEN_FIELDS.includes(key))) {
-    return { problem: `must have the fields ${TOKEN_FIELDS.join(', ')} and no others` }
-  }
-  const { name, sha256, scopes, queues } = value
-  if (!isTokenName(name)) {
-    return { problem: `needs a "name" of 1 to ${MAX_TOKEN_NAME_CHARS} printable characters` }
-  }
-  if (typeof sha256 !== 'string' || !/^[0-9A-Fa-f]{64}$/.test(sha256)) {
-    return { problem: 'needs a "sha256" of 64 hex digits' }
-  }
-  if (!isListOf<Scope>(scopes, isScope)) {
-    return { problem: `needs "scopes", a list of at least one of ${SCOPES.join(', ')}` }
-  }
-  if (!isListOf<string>(queues, isQueuePattern)) {
-    return { problem: 'needs "queues", a list of at least one queue name or prefix ending in *' }
-  }
-  return { value: { name, sha256: sha256.toLowerCase(), scopes, queues } }
-}
-
-/**
- * The entries of the secret `EMQ_TOKENS`, or what is wrong with it: one entry that cannot be used makes all of
- * them unusable, so that a typo shows at once and not as a refused caller.
- */
-export const readTokens = (secret: unknown): Reading<readonly TokenEntry[]> => {
-  if (isBlank(secret)) return { problem: 'is missing' }
-  // As exact as a request's body: of a key given twice, nobody could say which one holds.
-  const json = typeof secret === 'string' ? readJson(new TextEncoder().encode(secret)) : undefined
-  const listed = json?.ok ? json.value : undefined
-  if (!Array.isArray(listed)) return { problem: 'must be a JSON array of token entries, each key given once' }
-  if (listed.length === 0) return { problem: 'lists no token' }
-
-  const tokens: TokenEntry[] = []
-  for (const [index, entry] of listed.entries()) {
-    const read = readTokenEntry(entry)
-    if ('problem' in read) return { problem: `entry ${index + 1} ${read.problem}` }
-    if (tokens.some(({ sha256 }) => sha256 === read.value.sha256)) {
-      return { problem: `entry ${index + 1} lists the token of an earlier entry again` }
-    }
-    tokens.push(read.value)
-  }
-  return { value: tokens }
 }
 
 /** A comma-separated list of entries; a blank one is empty. */

@@ -1,10 +1,10 @@
 /** Observing: stats, pages of jobs, single jobs, metrics. Payloads and error texts only for those who may see them. */
 import * as z from 'zod'
-import type { Scope } from '../env.ts'
 import { mintedAt } from '../protocol/ids.ts'
 import { isQueueName, queueMatches } from '../protocol/keys.ts'
 import { DEFAULT_PAGE, MAX_PAGE } from '../protocol/limits.ts'
 import { JOB_STATES } from '../protocol/refusals.ts'
+import type { Scope } from '../protocol/tokens.ts'
 import { type PageCursor, type QueueStats, registeredQueues, statsOf } from '../queue/observe.ts'
 import { allows, type Grant } from './auth.ts'
 import { storedJobText } from './jobs-json.ts'

@@ -9,7 +9,7 @@ import {
   type ZodOpenApiResponseObject,
   type ZodOpenApiResponsesObject,
 } from 'zod-openapi'
-import type { Scope } from '../env.ts'
+import type { Scope } from '../protocol/tokens.ts'
 import { ERRORS, type ErrorCode } from '../errors.ts'
 import { readinessSchema } from '../http/health.ts'
 import type { Route } from '../http/route.ts'

@@ -3,7 +3,7 @@
  */
 
 import { createHash } from 'node:crypto'
-import type { Scope, TokenEntry } from '../env.ts'
+import type { Scope, TokenEntry } from '../protocol/tokens.ts'
 
 export const DEV_TOKENS = {
   producer: 'dev-producer',

@@ -1,8 +1,6 @@
 /** The project's commands and what they have in common: help, refusals, exit codes. */
 
 import { Command, CommanderError } from 'commander'
-import { auditCommand } from '../cli/commands/audit.ts'
-import { tokenCommand } from '../cli/commands/token.ts'
 import { devCommand } from '../stack/dev-command.ts'
 import { conformanceCommand } from './commands/conformance.ts'
 import { demoCommand } from './commands/demo.ts'
@@ -27,8 +25,6 @@ export async function runProgram(args: readonly string[]): Promise<number> {
     devCommand(),
     demoCommand(),
     conformanceCommand(),
-    tokenCommand(),
-    auditCommand(),
     openapiCommand(),
     deployCommand(),
   ]) {

@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { parseEnv, readTokens, SCOPES, type Scope } from '../../src/env.ts'
-import { allows, authenticate, type Grant, newToken, tokenEntry } from '../../src/http/auth.ts'
+import { parseEnv } from '../../src/env.ts'
+import { allows, authenticate, type Grant } from '../../src/http/auth.ts'
+import { newToken, readTokens, SCOPES, type Scope, tokenEntry } from '../../src/protocol/tokens.ts'
 
 const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
 const entryOf = (token: string, name = 'web') => ({
