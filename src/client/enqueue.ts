@@ -8,7 +8,7 @@
 
 import { EchoMQError, mayHaveRun } from './errors.ts'
 import type { Mint } from './ids.ts'
-import type { Enqueued, EnqueueItem, EnqueueOptions, EnqueueResult } from './jobs.ts'
+import type { Enqueued, EnqueueItem, EnqueueOptions, EnqueueResult, Instant } from './jobs.ts'
 import { MAX_JOBS_PER_ENQUEUE, MAX_REQUEST_CHARS } from './limits.ts'
 import { parsePayload, type StandardSchema } from './schema.ts'
 import { type ProblemBody, problemError, type Transport } from './transport.ts'
@@ -18,7 +18,8 @@ type Draft = {
   id: string
   /** The client minted the id, so it may mint another. */
   readonly minted: boolean
-  readonly scheduled: boolean
+  /** Its delay or its run-at, if it is scheduled. */
+  readonly later: Instant | undefined
   /** The JSON of the job after its id. */
   words?: string
   /** The server may have carried out an earlier attempt. */
@@ -65,7 +66,7 @@ export function createEnqueue<Input>(
       // Minted before the first `await`, so that ids rise in the order of the calls.
       id: id ?? mint(),
       minted: id === undefined,
-      scheduled: Boolean(options.delayMs || options.runAt),
+      later: options.delayMs || options.runAt,
     }
     try {
       await parsePayload(schema, payload)
@@ -109,7 +110,7 @@ export function createEnqueue<Input>(
           isFirst = false
         } else {
           // With `isItself` the duplicate is the job of an earlier attempt whose response was lost.
-          draft.status = isItself ? (draft.scheduled ? 'scheduled' : 'enqueued') : status
+          draft.status = isItself ? (draft.later ? 'scheduled' : 'enqueued') : status
           draft.id = id
         }
         return !draft.status && draft.error?.retryable

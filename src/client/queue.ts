@@ -361,7 +361,7 @@ export function createQueue<Input, Output>(
     },
 
     extend: async (job, leaseMs, options) =>
-      (await moves.move('extend', job, { ...options, leaseMs })).leaseMs ?? leaseMs,
+      (await moves.move('extend', job, { ...options, leaseMs })).leaseMs as number,
 
     stats: (options) => ask('', 'counts', options, true),
 

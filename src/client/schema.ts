@@ -41,7 +41,7 @@ export async function parsePayload<Output>(
   if (!result.issues) return result.value
   const errors = result.issues.map(
     ({ message, path = [] }): FieldError => ({
-      path: path.map((step) => String(typeof step === 'object' ? step.key : step)).join('.'),
+      path: path.map((step) => String(Object(step).key ?? step)).join('.'),
       message,
     }),
   )
