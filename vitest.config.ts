@@ -6,9 +6,9 @@ export default defineConfig({
     globalSetup: 'test/support/programs.ts',
     testTimeout: 20_000,
     hookTimeout: 120_000,
-    // Leases of some ms and a machine that others load: a test that fails there is played once more.
+    // Leases of a few ms can lapse on a loaded machine. CI retries once and lists the tests that needed it.
     retry: process.env['CI'] ? 1 : 0,
-    // CI reads the runner's own count from the file.
+    // .ci/run reads the count and the retried tests from the file.
     reporters: process.env['CI']
       ? ['default', ['json', { outputFile: 'dist/test-results.json' }]]
       : ['default'],

@@ -1,131 +1,161 @@
--- audit: judges jobs by what their rows and the four sets say of them; asked to, repairs what has one right answer.
--- MOVE: with repair: into the one set that is right, for a job that stands in none or in several; none for a ghost
--- KEYS: emq:{q}:pending emq:{q}:active emq:{q}:schedule emq:{q}:dead emq:{q}:metrics:ghosts emq:{q}:start-by
--- KEYS EACH: emq:{q}:job:<id>
--- ARGV: walk (the set in which the ids were found: pending | active | schedule | dead; rows = they are all the rows), repair (1 = do it)
--- ARGV EACH: id
--- REPLIES: for each finding id, kind (ghost | orphan | doubled | state | score), the sets that hold it with spaces, 1 when it was repaired
--- REPEATABLE: yes, what was repaired is sound
+-- audit: compares the rows of jobs with the four sets; on request, repairs every case that has one correct fix.
+-- MOVE: with repair: a job in no set or in several moves to the one correct set; a ghost is deleted
+-- KEYS:
+--   pending   emq:{q}:pending
+--   active    emq:{q}:active
+--   schedule  emq:{q}:schedule
+--   dead      emq:{q}:dead
+--   ghosts    emq:{q}:metrics:ghosts
+--   startBy   emq:{q}:start-by
+-- KEYS EACH:
+--   row       emq:{q}:job:<id>
+-- ARGV:
+--   walk    where the ids were found: pending | active | schedule | dead; rows = among all rows
+--   repair  1 = repair
+-- ARGV EACH:
+--   id
+-- REPLIES:
+--   for each finding id, kind (ghost | orphan | doubled | state | score), the sets with the id, 1 if it was repaired
+-- REPEATABLE: yes, a repaired job has no finding
 -- COST: 4 commands (ZMSCORE) and 2 for each id in a set (HEXISTS, HGET); at most 7 more for each id that is repaired
-local SETS, STATES = {'pending', 'active', 'schedule', 'dead'}, {'pending', 'active', 'scheduled', 'dead'}
-local PENDING, ACTIVE, SCHEDULE, DEAD = 1, 2, 3, 4
-local ghosts, start_by, FIXED = KEYS[5], KEYS[6], 6
-local walk, repair, BEFORE = ARGV[1], ARGV[2] == '1', 2
-local count = #ARGV - BEFORE
-
-local now
-local function clock()
-  if not now then
-    local t = redis.call('TIME')
-    now = t[1] * 1000 + math.floor(t[2] / 1000)
-  end
-  return now
+-- prologue
+local keys = {
+  pending = KEYS[1], active = KEYS[2], schedule = KEYS[3], dead = KEYS[4], ghosts = KEYS[5], startBy = KEYS[6],
+}
+local args = {walk = ARGV[1], repair = ARGV[2]}
+local items = {}
+for nth = 1, #ARGV - 2 do
+  items[nth] = {row = KEYS[6 + nth], id = ARGV[2 + nth]}
 end
-
-local scores = {}
-for set in ipairs(SETS) do
-  scores[set] = {}
-  for first = 1, count, 1000 do
-    local found = redis.call('ZMSCORE', KEYS[set], unpack(ARGV, BEFORE + first, BEFORE + math.min(first + 999, count)))
-    for i = 1, #found do scores[set][first + i - 1] = found[i] end
-  end
-end
-
--- Where a job that stands in no set belongs. One that says active has lost its deadline: it gets one that is over, so
--- that the next sweep ends it as it ends every lapsed lease, by the budget, and until then its holder may still settle.
--- One that says scheduled has lost its time: it is handed out now, because the other choice is never.
-local HOMES = {pending = PENDING, active = ACTIVE, scheduled = PENDING, dead = DEAD}
--- Which of several sets keeps a job whose word names none of them: a lease is never taken from a holder, a time is
--- waited for, and only a job that is nowhere else stays dead, because there it would wait for a person.
-local KEEPERS = {ACTIVE, SCHEDULE, PENDING, DEAD}
-
-local function includes(sets, wanted)
-  for _, set in ipairs(sets) do
-    if set == wanted then return true end
-  end
-end
-
--- The set of several that keeps a job: the one its word names, else the safest.
-local function keeper(sets, state)
-  for set, word in ipairs(STATES) do
-    if word == state and includes(sets, set) then return set end
-  end
-  for _, set in ipairs(KEEPERS) do
-    if includes(sets, set) then return set end
-  end
-end
-
-local function needs_zero(set, score)
-  return (set == PENDING or set == DEAD) and tonumber(score) ~= 0
-end
-
--- Leaves the job in one set only, with the score and the word that belong there.
-local function put(id, key, home, sets, i)
-  for _, set in ipairs(sets) do
-    if set ~= home then redis.call('ZREM', KEYS[set], id) end
-  end
-  local score = scores[home][i]
-  if not score and home == ACTIVE then
-    redis.call('ZADD', KEYS[home], clock(), id)
-  elseif not score or needs_zero(home, score) then
-    redis.call('ZADD', KEYS[home], 0, id)
-  end
-  redis.call('HSET', key, 'state', STATES[home])
-end
-
+-- end: prologue
 -- block: read
--- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.
+-- Reads a row. A key of another type is not a row: nil. Any other error is raised.
 local function read(command, key, ...)
   local reply = redis.pcall(command, key, ...)
   if type(reply) ~= 'table' or not reply.err then return reply end
   if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end
 end
 -- end: read
-local reply = {}
-local function judge(i)
-  local id, key = ARGV[BEFORE + i], KEYS[FIXED + i]
-  local sets, names = {}, {}
-  for set, name in ipairs(SETS) do
-    if scores[set][i] then
-      sets[#sets + 1] = set
-      names[#names + 1] = name
-    end
+-- block: append
+-- Appends values to a list, for example a score and an id, as ZADD takes them.
+local function append(list, ...)
+  for _, value in ipairs({...}) do list[#list + 1] = value end
+end
+-- end: append
+-- block: clock
+-- The clock of the server in ms. It is read once: one run of a script has one instant.
+local instant
+local function clock()
+  if not instant then
+    local t = redis.call('TIME')
+    instant = t[1] * 1000 + math.floor(t[2] / 1000)
   end
-  -- A job is judged once: where the first set that holds it is walked, and among the rows when none does.
-  if (names[1] or 'rows') ~= walk then return end
-  local function report(kind, repaired)
-    local n = #reply
-    reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = id, kind, table.concat(names, ' '), repaired and 1 or 0
+  return instant
+end
+-- end: clock
+-- block: count
+-- Adds to a counter. No move depends on a counter: one that cannot be written is skipped.
+local function count(counter, number)
+  if counter and number > 0 then redis.pcall('HINCRBY', counter, 'count', number) end
+end
+-- end: count
+-- block: isJob
+-- A job exists if it has a row with a payload.
+local function isJob(row)
+  return read('HEXISTS', row, 'payload') == 1
+end
+-- end: isJob
+
+local repair = args.repair == '1'
+local SETS = {'pending', 'active', 'schedule', 'dead'}
+local STATES = {pending = 'pending', active = 'active', schedule = 'scheduled', dead = 'dead'}
+
+-- Where a job in no set belongs, by its state. An active one has lost its deadline: it gets one that has passed. The
+-- next sweep then ends it like every lapsed lease, and its holder may settle it until then. A scheduled one has lost
+-- its time: it runs now, because the other choice is never.
+local HOMES = {pending = 'pending', active = 'active', scheduled = 'pending', dead = 'dead'}
+-- Which of several sets keeps a job whose state names none of them, the first that contains it: a holder keeps its
+-- lease, a time is waited for, and a job in any other set is not dead.
+local KEEPERS = {'active', 'schedule', 'pending', 'dead'}
+
+local scores = {}
+for _, set in ipairs(SETS) do
+  scores[set] = {}
+  for first = 1, #items, 1000 do
+    local ids = {}
+    for nth = first, math.min(first + 999, #items) do append(ids, items[nth].id) end
+    append(scores[set], unpack(redis.call('ZMSCORE', keys[set], unpack(ids))))
+  end
+end
+
+-- Which of several sets keeps a job: the one that its state names, else the safest.
+local function keeperOf(state, score)
+  for set, name in pairs(STATES) do
+    if name == state and score[set] then return set end
+  end
+  for _, set in ipairs(KEEPERS) do
+    if score[set] then return set end
+  end
+end
+
+local function needsZero(set, score)
+  return (set == 'pending' or set == 'dead') and tonumber(score) ~= 0
+end
+
+-- Leaves the job in one set only, with the score and the state that belong there.
+local function put(item, home, score)
+  for _, set in ipairs(SETS) do
+    if set ~= home and score[set] then redis.call('ZREM', keys[set], item.id) end
+  end
+  if home == 'active' then
+    if not score.active then redis.call('ZADD', keys.active, clock(), item.id) end
+  elseif not score[home] or needsZero(home, score[home]) then
+    redis.call('ZADD', keys[home], 0, item.id)
+  end
+  redis.call('HSET', item.row, 'state', STATES[home])
+end
+
+local reply = {}
+local function judge(nth, item)
+  local sets, score = {}, {}
+  for _, set in ipairs(SETS) do
+    score[set] = scores[set][nth]
+    if score[set] then append(sets, set) end
+  end
+  -- A job is judged once: where the first set that contains it is walked, and among the rows if no set does.
+  if (sets[1] or 'rows') ~= args.walk then return end
+  local function report(kind, isRepaired)
+    append(reply, item.id, kind, table.concat(sets, ' '), isRepaired and 1 or 0)
   end
 
-  if read('HEXISTS', key, 'payload') ~= 1 then
-    -- It went since the walk met it.
-    if #sets == 0 and redis.call('EXISTS', key) == 0 then return end
+  if not isJob(item.row) then
+    -- The row was deleted after the walk found it.
+    if #sets == 0 and redis.call('EXISTS', item.row) == 0 then return end
     if repair then
-      for _, set in ipairs(sets) do redis.call('ZREM', KEYS[set], id) end
-      redis.call('ZREM', start_by, id)
-      redis.call('DEL', key)
-      redis.pcall('HINCRBY', ghosts, 'count', 1)
+      for _, set in ipairs(sets) do redis.call('ZREM', keys[set], item.id) end
+      redis.call('ZREM', keys.startBy, item.id)
+      redis.call('DEL', item.row)
+      count(keys.ghosts, 1)
     end
     return report('ghost', repair)
   end
 
-  local state = redis.call('HGET', key, 'state')
+  local state = redis.call('HGET', item.row, 'state')
   if #sets == 0 then
     local home = HOMES[state]
-    if repair and home then put(id, key, home, sets, i) end
+    if repair and home then put(item, home, score) end
     return report('orphan', repair and home)
   end
   if #sets > 1 then
-    if repair then put(id, key, keeper(sets, state), sets, i) end
+    if repair then put(item, keeperOf(state, score), score) end
     return report('doubled', repair)
   end
   local home = sets[1]
-  local misnamed, misplaced = state ~= STATES[home], needs_zero(home, scores[home][i])
-  if repair and (misnamed or misplaced) then put(id, key, home, sets, i) end
-  if misnamed then report('state', repair) end
-  if misplaced then report('score', repair) end
+  local isMisnamed, isMisplaced = state ~= STATES[home], needsZero(home, score[home])
+  if repair and (isMisnamed or isMisplaced) then put(item, home, score) end
+  if isMisnamed then report('state', repair) end
+  if isMisplaced then report('score', repair) end
 end
 
-for i = 1, count do judge(i) end
+for nth, item in ipairs(items) do judge(nth, item) end
 return reply

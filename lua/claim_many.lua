@@ -1,41 +1,42 @@
--- claim_many: hands out the oldest pending jobs, each under a lease and with its fencing token, after a sweep of what is due and what has lapsed.
--- MOVE: pending -> active; scheduled -> pending; active -> pending | scheduled | dead; pending -> dead for a job that was to start by now
--- KEYS: emq:{q}:active emq:{q}:pending emq:{q}:schedule emq:{q}:dead emq:{q}:metrics:failed emq:{q}:metrics:ghosts emq:{q}:meta emq:{q}:start-by
--- OPTIONAL KEYS: emq:{q}:claim:<claimId>
--- ARGV: jobPrefix, leaseMs (empty = the queue's, else 30000), limit (jobs), jitter (0 <= jitter < 1)
--- REPLIES: {ok | paused | full, ms until the next job is due or lapses or -1, then for each job id, payload, token, ms of lease left}
--- REPEATABLE: with a claim key: the jobs of the claim that are still live, with the same tokens; without one a repeat takes further jobs
--- COST: empty 5 commands (HMGET, TIME, ZRANGE, ZRANGE, ZRANGE), EXISTS for the last with a claim key while anything is active; then 2 a job (HMGET, HSET) and 2 a batch (ZREM, ZADD); 1 more on a queue with a cap while anything is active (ZCARD); with a claim key 1 more to remember it, and 1 (EXISTS) to look for it while anything is active
-local active, pending, schedule, dead, failed, ghosts, meta, start_by, claim = unpack(KEYS)
-local prefix, limit, jitter = ARGV[1], math.max(0, math.floor(tonumber(ARGV[3]))), tonumber(ARGV[4]) or 0.5
-local MAX_BYTES, SWEEP, ROUNDS = 8 * 1024 * 1024, 100, 10
--- block: chunked
--- Lua hands a call a few thousand values at the most.
-local function chunked(command, key, values)
-  for first = 1, #values, 1000 do
-    redis.call(command, key, unpack(values, first, math.min(first + 999, #values)))
-  end
-end
--- end: chunked
--- block: whole
--- A number of a setting or a row: whole and not negative, or nothing.
-local function whole(text)
-  local number = tonumber(text)
-  if number and number >= 0 and number < 2 ^ 53 and number == math.floor(number) then return number end
-end
--- end: whole
-local settings = redis.call('HMGET', meta, 'maxAttempts', 'backoffBaseMs', 'backoffMaxMs', 'paused', 'leaseMs', 'maxActive')
-local policy = settings
-local lease = tonumber(ARGV[2]) or whole(settings[5]) or 30000
-if lease == 0 and ARGV[2] == '' then lease = 30000 end
--- block: backoff
-local function ceiling(attempt)
-  local base, most = whole(policy[2]) or 1000, whole(policy[3]) or 600000
-  return math.min(most, base * 2 ^ math.max(0, math.min(attempt - 1, 40)))
-end
--- end: backoff
+-- claim_many: sweeps the queue, then leases the oldest pending jobs, each with its fencing token.
+-- MOVE:
+--   pending -> active; scheduled -> pending; active -> pending | scheduled | dead
+--   pending -> dead for a job past its startBy
+-- KEYS:
+--   active    emq:{q}:active
+--   pending   emq:{q}:pending
+--   schedule  emq:{q}:schedule
+--   dead      emq:{q}:dead
+--   failed    emq:{q}:metrics:failed
+--   ghosts    emq:{q}:metrics:ghosts
+--   meta      emq:{q}:meta
+--   startBy   emq:{q}:start-by
+-- OPTIONAL KEYS:
+--   claim     emq:{q}:claim:<claimId>
+-- ARGV:
+--   jobPrefix
+--   leaseMs    ms; empty = the queue's, else 30000
+--   limit      jobs
+--   jitter     0 <= jitter < 1
+-- REPLIES:
+--   {ok | paused | full, ms until the next job is due or lapses or -1, then for each job id, payload, token, leaseMs}
+-- REPEATABLE:
+--   with a claim key: a repeat returns the jobs of the claim that are still leased, with the same tokens
+--   no without a claim key: a repeat takes other jobs
+-- COST:
+--   5 commands if nothing is pending (HMGET, TIME, ZRANGE, ZRANGE, ZRANGE)
+--   2 a job (HMGET, HSET) and 2 a batch (ZREM, ZADD); 1 more on a queue with a cap while a job is active (ZCARD)
+--   with a claim key: 1 to remember the jobs (SET), and 1 to look for them while a job is active (EXISTS); if neither
+--     they nor a pending job exist, it takes the place of the last ZRANGE
+-- prologue
+local keys = {
+  active = KEYS[1], pending = KEYS[2], schedule = KEYS[3], dead = KEYS[4], failed = KEYS[5], ghosts = KEYS[6],
+  meta = KEYS[7], startBy = KEYS[8], claim = KEYS[9],
+}
+local args = {jobPrefix = ARGV[1], leaseMs = ARGV[2], limit = ARGV[3], jitter = ARGV[4]}
+-- end: prologue
 -- block: read
--- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.
+-- Reads a row. A key of another type is not a row: nil. Any other error is raised.
 local function read(command, key, ...)
   local reply = redis.pcall(command, key, ...)
   if type(reply) ~= 'table' or not reply.err then return reply end
@@ -43,209 +44,345 @@ local function read(command, key, ...)
 end
 -- end: read
 -- block: write
--- A Redis that is full refuses what takes memory, but not behind a write that takes none: jobs must still come out of it.
-local function write(command, ...)
-  local reply = redis.pcall(command, ...)
+-- Writes to a sorted set (ZADD) or a row (HSET), also when Redis is out of memory: jobs must still get out of a full
+-- Redis. It rejects a write that takes memory, unless the script has already made a write that takes none.
+local function write(command, key, ...)
+  local reply = redis.pcall(command, key, ...)
   if type(reply) ~= 'table' or not reply.err then return reply end
-  if string.find(reply.err, 'OOM', 1, true) then redis.call('ZREM', KEYS[1], '') end
-  return redis.call(command, ...)
+  if string.find(reply.err, 'OOM', 1, true) then redis.call(command == 'ZADD' and 'ZREM' or 'HDEL', key, '') end
+  return redis.call(command, key, ...)
 end
 -- end: write
+-- block: chunked
+-- Runs a command with many values, a thousand at a time, because Lua passes only a few thousand values to one call.
+-- Without a key, the values are the keys.
+local function chunked(command, key, values)
+  for first = 1, #values, 1000 do
+    local last = math.min(first + 999, #values)
+    if key then redis.call(command, key, unpack(values, first, last))
+    else redis.call(command, unpack(values, first, last)) end
+  end
+end
+-- end: chunked
+-- block: append
+-- Appends values to a list, for example a score and an id, as ZADD takes them.
+local function append(list, ...)
+  for _, value in ipairs({...}) do list[#list + 1] = value end
+end
+-- end: append
+-- block: clock
+-- The clock of the server in ms. It is read once: one run of a script has one instant.
+local instant
+local function clock()
+  if not instant then
+    local t = redis.call('TIME')
+    instant = t[1] * 1000 + math.floor(t[2] / 1000)
+  end
+  return instant
+end
+-- end: clock
+-- block: whole
+-- The number in a setting or a row: whole and not negative; nil for anything else.
+local function whole(text)
+  local number = tonumber(text)
+  if number and number >= 0 and number < 2 ^ 53 and number == math.floor(number) then return number end
+end
+-- end: whole
+-- block: count
+-- Adds to a counter. No move depends on a counter: one that cannot be written is skipped.
+local function count(counter, number)
+  if counter and number > 0 then redis.pcall('HINCRBY', counter, 'count', number) end
+end
+-- end: count
+-- block: isJob
+-- A job exists if it has a row with a payload.
+local function isJob(row)
+  return read('HEXISTS', row, 'payload') == 1
+end
+-- end: isJob
+-- block: setOf
+-- The set that the state of a row names. The set is `schedule`, the state is `scheduled`.
+local function setOf(state, keys)
+  return ({pending = keys.pending, active = keys.active, scheduled = keys.schedule, dead = keys.dead})[state or '']
+end
+-- end: setOf
+-- block: livesElsewhere
+-- Whether an id in `set` is a duplicate entry of a job that is in `home`, the set that its row names. The id of a ghost
+-- may have been enqueued again: the job stays where its row says.
+local function livesElsewhere(id, set, home)
+  return home and home ~= set and redis.call('ZSCORE', home, id)
+end
+-- end: livesElsewhere
+-- block: removeGhost
+-- Deletes the half row of a ghost, and its id from a set. Returns whether there was a half row.
+local function removeGhost(row, id, set)
+  local existed = redis.call('DEL', row) == 1
+  if existed and set then redis.call('ZREM', set, id) end
+  return existed
+end
+-- end: removeGhost
+-- block: policyOf
+-- The retry policy of a queue from its settings, with the defaults of those that are absent or malformed.
+local function policyOf(maxAttempts, backoffBaseMs, backoffMaxMs)
+  return {
+    maxAttempts = whole(maxAttempts) or 5,
+    backoffBaseMs = whole(backoffBaseMs) or 1000,
+    backoffMaxMs = whole(backoffMaxMs) or 600000,
+  }
+end
+-- end: policyOf
+-- block: budget
+-- The budget of a job: attempts used, how many it may use (0 = no limit), and whether all of them are used. The limit
+-- is the value of the call, else the job's, else the queue's.
+local function budget(attempts, base, ofCall, ofJob, policy)
+  local used = (tonumber(attempts) or 0) - (tonumber(base) or 0)
+  local limit = tonumber(ofCall) or whole(ofJob) or policy.maxAttempts
+  return used, limit, limit > 0 and used >= limit
+end
+-- end: budget
+-- block: backoff
+-- The longest delay in ms before the next attempt: it doubles with each attempt, up to a maximum.
+local function backoff(used, policy)
+  return math.min(policy.backoffMaxMs, policy.backoffBaseMs * 2 ^ math.max(0, math.min(used - 1, 40)))
+end
+-- end: backoff
+-- block: failure
+-- The fields that record a failure: the last error, and a ring of the last five with attempt, instant and error.
+local function failure(attempt, now, error, failures)
+  local nth = (tonumber(failures) or 0) + 1
+  local entry = attempt .. ' ' .. string.format('%.0f', now) .. ' ' .. error
+  return 'last_error', error, 'failures', nth, 'error:' .. nth % 5, entry
+end
+-- end: failure
+-- block: isExpired
+-- Whether a job should have started by now. A job that was claimed once has started, whatever became of the attempt.
+local function isExpired(attempts, startBy, now)
+  return attempts == '0' and (tonumber(startBy) or math.huge) <= now
+end
+-- end: isExpired
+-- block: expire
+-- Moves expired jobs to dead. The caller removes their ids from the set they were in and from start-by.
+local function expire(ids, keys, jobPrefix)
+  local entries = {}
+  for _, id in ipairs(ids) do
+    write('HSET', jobPrefix .. id, 'state', 'dead', 'last_error', 'expired')
+    append(entries, 0, id)
+  end
+  chunked('ZADD', keys.dead, entries)
+  count(keys.failed, #ids)
+end
+-- end: expire
+-- block: firstScore
+-- The lowest score of a set; nil if the set is empty.
+local function firstScore(set)
+  return tonumber(redis.call('ZRANGE', set, 0, 0, 'WITHSCORES')[2])
+end
+-- end: firstScore
+-- block: due
+-- The ids of a set whose score is not later than now, at most `limit` of them; and 1 if there are more, else 0.
+local function due(set, now, limit)
+  local ids = redis.call('ZRANGE', set, '-inf', now, 'BYSCORE', 'LIMIT', 0, limit + 1)
+  if #ids <= limit then return ids, 0 end
+  ids[#ids] = nil
+  return ids, 1
+end
+-- end: due
 -- block: promote
--- Moves the due ids to pending; answers how many, and how many were ghosts.
-local function promote(due)
+-- Moves due ids from schedule to pending. Returns the number of moved jobs and of ghosts.
+local function promote(ids, keys, jobPrefix)
   local moved, dropped = {}, 0
-  for _, id in ipairs(due) do
-    local key = prefix .. id
-    if read('HEXISTS', key, 'payload') ~= 1 then
-      redis.call('DEL', key)
-      dropped = dropped + 1
-    else
-      -- An id that stood here as a ghost may have become a job elsewhere since: where its row says, it stays.
-      -- Who passes no key of that set has the word of the row alone.
-      local state = redis.call('HGET', key, 'state')
-      local lives = state == 'active' or state == 'dead'
-      local home = ({active = active, dead = dead})[state]
-      if not (lives and (not home or redis.call('ZSCORE', home, id))) then
-        write('HSET', key, 'state', 'pending')
-        moved[#moved + 1] = 0
-        moved[#moved + 1] = id
+  for _, id in ipairs(ids) do
+    local row = jobPrefix .. id
+    if isJob(row) then
+      local state = redis.call('HGET', row, 'state')
+      local stays = state == 'active' or state == 'dead'
+      -- If the caller passed no key of that set, the row alone decides.
+      local home = stays and setOf(state, keys)
+      if home then stays = livesElsewhere(id, keys.schedule, home) end
+      if not stays then
+        write('HSET', row, 'state', 'pending')
+        append(moved, 0, id)
       end
+    else
+      removeGhost(row)
+      dropped = dropped + 1
     end
   end
-  chunked('ZADD', pending, moved)
-  chunked('ZREM', schedule, due)
-  if dropped > 0 and ghosts then redis.pcall('HINCRBY', ghosts, 'count', dropped) end
+  chunked('ZADD', keys.pending, moved)
+  chunked('ZREM', keys.schedule, ids)
+  count(keys.ghosts, dropped)
   return #moved / 2, dropped
 end
 -- end: promote
 -- block: reap
--- Ends the lapsed leases; answers how many jobs died of it, and how many ids were ghosts.
-local function reap(lapsed, now, jitter)
+-- Ends lapsed leases: the first lapse returns a job to pending, later ones delay it by the backoff, and a job without
+-- budget moves to dead. Returns the number of dead jobs and of ghosts.
+local function reap(ids, keys, jobPrefix, policy, now, jitter)
   local back, later, died, dropped = {}, {}, {}, 0
-  for i, id in ipairs(lapsed) do
-    local key = prefix .. id
-    local row = read('HEXISTS', key, 'payload') == 1
-      and redis.call('HMGET', key, 'attempts', 'base', 'max_attempts', 'lapses', 'failures', 'last_error', 'state')
-    local home = row and ({pending = pending, scheduled = schedule, dead = dead})[row[7]]
-    if not row then
-      redis.call('DEL', key)
-      dropped = dropped + 1
-    elseif not (home and redis.call('ZSCORE', home, id)) then
-      -- An id that stood here as a ghost may have become a job elsewhere since: where its row says, it stays.
-      local token = row[1] or '0'
-      local used = (tonumber(token) or 0) - (tonumber(row[2]) or 0)
-      local limit = whole(row[3]) or whole(policy[1]) or 5
-      local lapses = (tonumber(row[4]) or 0) + 1
-      if limit > 0 and used >= limit then
-        local reason = 'lease expired on attempt ' .. used .. ' of ' .. limit
-        local nth = (tonumber(row[5]) or 0) + 1
-        write('HSET', key, 'state', 'dead', 'lapsed', token, 'lapses', lapses, 'last_error', reason)
-        if row[6] then
-          redis.call('HSET', key, 'failures', nth, 'error:' .. nth % 5, token .. ' ' .. string.format('%.0f', now) .. ' ' .. reason)
+  for i, id in ipairs(ids) do
+    local row = jobPrefix .. id
+    if isJob(row) then
+      local token, base, maxAttempts, lapses, failures, lastError, state = unpack(redis.call('HMGET', row,
+        'attempts', 'base', 'max_attempts', 'lapses', 'failures', 'last_error', 'state'))
+      if not livesElsewhere(id, keys.active, setOf(state, keys)) then
+        token, lapses = token or '0', (tonumber(lapses) or 0) + 1
+        local used, limit, isSpent = budget(token, base, nil, maxAttempts, policy)
+        local function mark(newState, ...)
+          write('HSET', row, 'state', newState, 'lapsed', token, 'lapses', lapses, ...)
         end
-        died[#died + 1] = 0
-        died[#died + 1] = id
-      elseif lapses == 1 then
-        write('HSET', key, 'state', 'pending', 'lapsed', token, 'lapses', lapses)
-        back[#back + 1] = 0
-        back[#back + 1] = id
-      else
-        -- From the second lapse on the job waits, so that a poison job cannot starve the healthy ones behind it.
-        local spread = (jitter + i * 0.618034) % 1
-        write('HSET', key, 'state', 'scheduled', 'lapsed', token, 'lapses', lapses)
-        later[#later + 1] = now + math.ceil(ceiling(used) * (1 + spread) / 2)
-        later[#later + 1] = id
+        if isSpent then
+          local reason = 'lease expired on attempt ' .. used .. ' of ' .. limit
+          if lastError then mark('dead', failure(token, now, reason, failures))
+          else mark('dead', 'last_error', reason) end
+          append(died, 0, id)
+        elseif lapses == 1 then
+          mark('pending')
+          append(back, 0, id)
+        else
+          -- A poison job must not starve the healthy jobs behind it.
+          local spread = (jitter + i * 0.618034) % 1
+          mark('scheduled')
+          append(later, now + math.ceil(backoff(used, policy) * (1 + spread) / 2), id)
+        end
       end
+    else
+      removeGhost(row)
+      dropped = dropped + 1
     end
   end
-  chunked('ZADD', pending, back)
-  chunked('ZADD', schedule, later)
-  chunked('ZADD', dead, died)
-  chunked('ZREM', active, lapsed)
-  if #died > 0 then redis.pcall('HINCRBY', failed, 'count', #died / 2) end
-  if dropped > 0 then redis.pcall('HINCRBY', ghosts, 'count', dropped) end
+  chunked('ZADD', keys.pending, back)
+  chunked('ZADD', keys.schedule, later)
+  chunked('ZADD', keys.dead, died)
+  chunked('ZREM', keys.active, ids)
+  count(keys.failed, #died / 2)
+  count(keys.ghosts, dropped)
   return #died / 2, dropped
 end
 -- end: reap
-
-local t = redis.call('TIME')
-local now = t[1] * 1000 + math.floor(t[2] / 1000)
-local next_due = redis.call('ZRANGE', schedule, 0, 0, 'WITHSCORES')
-local next_lapse = redis.call('ZRANGE', active, 0, 0, 'WITHSCORES')
-
 -- block: sweep
--- Moves what is due and ends what has lapsed, a bounded number of each; answers the counts.
-local function sweep()
+-- Promotes due jobs and reaps lapsed ones, at most `limit` of each. Returns the counts, and when the next job is due
+-- and the next lease lapses, which the caller passes as they were before.
+local function sweep(keys, jobPrefix, policy, now, jitter, limit, nextDue, nextLapse)
   local swept = {promoted = 0, reaped = 0, died = 0, dropped = 0}
-  if next_due[1] and tonumber(next_due[2]) <= now then
-    local due = redis.call('ZRANGE', schedule, '-inf', now, 'BYSCORE', 'LIMIT', 0, SWEEP)
-    swept.promoted, swept.dropped = promote(due)
-    next_due = redis.call('ZRANGE', schedule, 0, 0, 'WITHSCORES')
+  if nextDue and nextDue <= now then
+    local ids = due(keys.schedule, now, limit)
+    swept.promoted, swept.dropped = promote(ids, keys, jobPrefix)
+    nextDue = firstScore(keys.schedule)
   end
-  if next_lapse[1] and tonumber(next_lapse[2]) <= now then
-    local lapsed = redis.call('ZRANGE', active, '-inf', now, 'BYSCORE', 'LIMIT', 0, SWEEP)
-    local died, dropped = reap(lapsed, now, jitter)
-    swept.reaped, swept.died, swept.dropped = #lapsed, died, swept.dropped + dropped
-    next_lapse = redis.call('ZRANGE', active, 0, 0, 'WITHSCORES')
-    -- A job that lapsed again waits in the schedule now.
-    next_due = redis.call('ZRANGE', schedule, 0, 0, 'WITHSCORES')
+  if nextLapse and nextLapse <= now then
+    local ids = due(keys.active, now, limit)
+    local died, dropped = reap(ids, keys, jobPrefix, policy, now, jitter)
+    swept.reaped, swept.died, swept.dropped = #ids, died, swept.dropped + dropped
+    nextLapse = firstScore(keys.active)
+    -- A job that lapsed again is in schedule now.
+    nextDue = firstScore(keys.schedule)
   end
-  return swept
+  return swept, nextDue, nextLapse
 end
 -- end: sweep
-sweep()
 
-local paused = settings[4]
-local function peek()
-  return limit > 0 and redis.call('ZRANGE', pending, 0, limit - 1) or {}
+local MAX_BYTES, SWEEP_LIMIT, ROUNDS = 8 * 1024 * 1024, 100, 10
+local limit = math.max(0, math.floor(tonumber(args.limit)))
+local maxAttempts, backoffBaseMs, backoffMaxMs, paused, leaseOfQueue, maxActive = unpack(redis.call('HMGET', keys.meta,
+  'maxAttempts', 'backoffBaseMs', 'backoffMaxMs', 'paused', 'leaseMs', 'maxActive'))
+leaseOfQueue = whole(leaseOfQueue) or 0
+local lease = tonumber(args.leaseMs) or (leaseOfQueue > 0 and leaseOfQueue or 30000)
+local policy, jitter, now = policyOf(maxAttempts, backoffBaseMs, backoffMaxMs), tonumber(args.jitter) or 0.5, clock()
+local _, nextDue, nextLapse = sweep(keys, args.jobPrefix, policy, now, jitter, SWEEP_LIMIT,
+  firstScore(keys.schedule), firstScore(keys.active))
+
+local function waitMs()
+  if not nextDue and not nextLapse then return -1 end
+  return math.max(0, math.min(nextDue or math.huge, nextLapse or math.huge) - now)
 end
 
--- The answer of this very claim may have been lost: what it gave is still its own. Most claims that come back empty
--- find nothing remembered and nothing pending, which is one question; where one of the two is there, pending tells which.
-local peeked
-if claim and next_lapse[1] then
-  local there = paused and 2 or redis.call('EXISTS', claim, pending)
-  if there < 2 then peeked = there == 0 and {} or peek() end
-  if there == 2 or there == 1 and #peeked == 0 then
-    local words = {}
-    for word in string.gmatch(read('GET', claim) or '', '%S+') do words[#words + 1] = word end
-    local reply = {'ok', -1}
-    for i = 1, #words, 2 do
-      local row = read('HMGET', prefix .. words[i], 'payload', 'attempts', 'state') or {}
-      local deadline = tonumber(redis.call('ZSCORE', active, words[i]) or 0)
-      if row[1] and row[2] == words[i + 1] and row[3] == 'active' and deadline > now then
-        local n = #reply
-        reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = words[i], row[1], words[i + 1], deadline - now
-      end
+local function peek()
+  return limit > 0 and redis.call('ZRANGE', keys.pending, 0, limit - 1) or {}
+end
+
+-- The jobs that an earlier run of this claim leased, if its reply was lost.
+local function leasedBefore()
+  local reply, words = {'ok', -1}, {}
+  for word in string.gmatch(read('GET', keys.claim) or '', '%S+') do append(words, word) end
+  for i = 1, #words, 2 do
+    local id, token = words[i], words[i + 1]
+    local payload, attempts, state = unpack(read('HMGET', args.jobPrefix .. id, 'payload', 'attempts', 'state') or {})
+    local deadline = tonumber(redis.call('ZSCORE', keys.active, id) or 0)
+    if payload and attempts == token and state == 'active' and deadline > now then
+      append(reply, id, payload, token, deadline - now)
     end
-    if #reply > 2 then return reply end
+  end
+  return #reply > 2 and reply or nil
+end
+
+-- One EXISTS answers for the claim key and for pending: in most claims that come back empty, both are absent.
+local peeked
+if keys.claim and nextLapse then
+  local existing = paused and 2 or redis.call('EXISTS', keys.claim, keys.pending)
+  if existing < 2 then peeked = existing == 0 and {} or peek() end
+  if existing == 2 or existing == 1 and #peeked == 0 then
+    local reply = leasedBefore()
+    if reply then return reply end
   end
 end
 
-local function wait()
-  local due, lapse = tonumber(next_due[2]), tonumber(next_lapse[2])
-  if not due and not lapse then return -1 end
-  return math.max(0, math.min(due or math.huge, lapse or math.huge) - now)
-end
-if paused then return {'paused', wait()} end
-local cap = whole(settings[6]) or 0
+if paused then return {'paused', waitMs()} end
+local cap = whole(maxActive) or 0
 if cap > 0 then
-  -- Where nothing is pending, how many are active makes no difference.
+  -- If nothing is pending, the number of active jobs makes no difference.
   peeked = peeked or peek()
-  limit = math.min(limit, cap - (#peeked > 0 and next_lapse[1] and redis.call('ZCARD', active) or 0))
-  if limit <= 0 then return {'full', wait()} end
+  limit = math.min(limit, cap - (#peeked > 0 and nextLapse and redis.call('ZCARD', keys.active) or 0))
+  if limit <= 0 then return {'full', waitMs()} end
 end
 
--- What is to be written is known in whole before anything is.
-local reply, given, leased, left, expiring, broken = {'ok', -1}, 0, {}, {}, {}, {}
-local started, remembered, bytes, full = {}, {}, 0, false
+-- All reads first, then all writes.
+local reply, given, leased, remembered = {'ok', -1}, 0, {}, {}
+local left, expired, unindexed, ghostRows = {}, {}, {}, {}
+local bytes, isFull = 0, false
 for round = 1, limit > 0 and ROUNDS or 0 do
-  -- The first look is for what is wanted; behind ids that are passed over, the others see further.
+  -- The first read is for as many as are wanted; after ids that are skipped, the next ones read further.
   local wanted = round == 1 and limit or math.max(limit - given, 100)
-  local ids = peeked or redis.call('ZRANGE', pending, #left, #left + wanted - 1)
+  local ids = peeked or redis.call('ZRANGE', keys.pending, #left, #left + wanted - 1)
   peeked = nil
   for _, id in ipairs(ids) do
     if given == limit then break end
-    local row = read('HMGET', prefix .. id, 'payload', 'attempts', 'start_by') or {}
-    if not row[1] then
-      broken[#broken + 1] = prefix .. id
-    elseif row[2] == '0' and (tonumber(row[3]) or math.huge) <= now then
-      expiring[#expiring + 1] = 0
-      expiring[#expiring + 1] = id
-      started[#started + 1] = id
-    elseif given > 0 and bytes + #row[1] > MAX_BYTES then
-      full = true
+    local row = args.jobPrefix .. id
+    local payload, attempts, startBy = unpack(read('HMGET', row, 'payload', 'attempts', 'start_by') or {})
+    if not payload then
+      append(ghostRows, row)
+    elseif isExpired(attempts, startBy, now) then
+      append(expired, id)
+      append(unindexed, id)
+    elseif given > 0 and bytes + #payload > MAX_BYTES then
+      isFull = true
       break
     else
-      local token = string.format('%.0f', (tonumber(row[2]) or 0) + 1)
-      local n = #reply
-      reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = id, row[1], token, lease
-      bytes = bytes + #row[1]
-      given = given + 1
-      leased[#leased + 1] = now + lease
-      leased[#leased + 1] = id
-      remembered[given] = id .. ' ' .. token
-      if row[3] then started[#started + 1] = id end
+      local token = string.format('%.0f', (tonumber(attempts) or 0) + 1)
+      given, bytes = given + 1, bytes + #payload
+      append(reply, id, payload, token, lease)
+      append(leased, now + lease, id)
+      append(remembered, id, token)
+      if startBy then append(unindexed, id) end
     end
-    left[#left + 1] = id
+    append(left, id)
   end
-  if full or given == limit or #ids < wanted then break end
-  -- There is more behind so many that are none: nobody should take this for an empty queue.
-  if round == ROUNDS then next_due = {'', now} end
+  if isFull or given == limit or #ids < wanted then break end
+  -- More ids follow those that were skipped: the caller must not take the queue for empty.
+  if round == ROUNDS then nextDue = now end
 end
-for i = 3, #reply, 4 do write('HSET', prefix .. reply[i], 'state', 'active', 'attempts', reply[i + 2]) end
-for i = 2, #expiring, 2 do write('HSET', prefix .. expiring[i], 'state', 'dead', 'last_error', 'expired') end
-chunked('ZADD', active, leased)
-chunked('ZADD', dead, expiring)
-chunked('ZREM', pending, left)
-chunked('ZREM', start_by, started)
-for first = 1, #broken, 1000 do redis.call('DEL', unpack(broken, first, math.min(first + 999, #broken))) end
-if #expiring > 0 then redis.pcall('HINCRBY', failed, 'count', #expiring / 2) end
-if #broken > 0 then redis.pcall('HINCRBY', ghosts, 'count', #broken) end
+
+for i = 1, #remembered, 2 do
+  write('HSET', args.jobPrefix .. remembered[i], 'state', 'active', 'attempts', remembered[i + 1])
+end
+expire(expired, keys, args.jobPrefix)
+chunked('ZADD', keys.active, leased)
+chunked('ZREM', keys.pending, left)
+chunked('ZREM', keys.startBy, unindexed)
+chunked('DEL', nil, ghostRows)
+count(keys.ghosts, #ghostRows)
 if given == 0 then
-  reply[2] = wait()
-elseif claim and lease >= 1 then
-  redis.call('SET', claim, table.concat(remembered, ' '), 'PX', math.floor(lease))
+  reply[2] = waitMs()
+elseif keys.claim and lease >= 1 then
+  redis.call('SET', keys.claim, table.concat(remembered, ' '), 'PX', math.floor(lease))
 end
 return reply

@@ -1,152 +1,180 @@
--- enqueue_many: puts new jobs into pending or, with a time of their own, into the schedule; each job answers for itself.
+-- enqueue_many: adds new jobs to pending or, with a time of their own, to schedule; each job has its own reply.
 -- MOVE: none -> pending | scheduled
--- KEYS: emq:{q}:pending emq:{q}:schedule emq:{q}:active emq:{q}:dead emq:{q}:meta emq:{q}:start-by
--- KEYS EACH: emq:{q}:job:<id>
--- KEYS EACH WITH AN IDEMPOTENCY KEY: emq:{q}:de:<key>
--- ARGV EACH: id, payload (bytes), delayMs (empty = now), runAt (ms, empty = now), startBy (ms, empty = none), maxAttempts (empty = the queue's), idempotencyTtlMs (empty = no key), explicit (1 = the caller chose the id)
--- REPLIES: for each job a pair {enqueued | scheduled | duplicate, id} or {EMQKIND | EMQFULL, id}
--- REPEATABLE: yes, a repeat answers duplicate while the job lives, or while its idempotency key is remembered
--- COST: 3 commands for one plain job (EXISTS, ZADD, HSET), one more for each further job (HSET); more where a row, settings, an idempotency key, a time of its own or an id of the caller's make it look closer
-local pending, schedule, active, dead, meta, start_by = unpack(KEYS, 1, 6)
-local FIELDS = 8
-local count = #ARGV / FIELDS
--- block: chunked
--- Lua hands a call a few thousand values at the most.
-local function chunked(command, key, values)
-  for first = 1, #values, 1000 do
-    redis.call(command, key, unpack(values, first, math.min(first + 999, #values)))
+-- KEYS:
+--   pending   emq:{q}:pending
+--   schedule  emq:{q}:schedule
+--   active    emq:{q}:active
+--   dead      emq:{q}:dead
+--   meta      emq:{q}:meta
+--   startBy   emq:{q}:start-by
+-- KEYS EACH:
+--   row       emq:{q}:job:<id>
+-- KEYS EACH WITH idempotencyTtlMs:
+--   firstId   emq:{q}:de:<key>
+-- ARGV EACH:
+--   id
+--   payload           bytes
+--   delayMs           ms; empty = now
+--   runAt             epoch ms; empty = now
+--   startBy           epoch ms; empty = none
+--   maxAttempts       empty = the queue's
+--   idempotencyTtlMs  ms; empty = no idempotency key
+--   explicit          1 = the caller chose the id
+-- REPLIES:
+--   for each job a pair {enqueued | scheduled | duplicate, id} or {EMQKIND | EMQFULL, id}
+-- REPEATABLE: yes, a repeat returns duplicate while the job exists, or while its idempotency key is remembered
+-- COST:
+--   3 commands for one plain job (EXISTS, ZADD, HSET), 1 more for each further job (HSET)
+--   more for an existing row, settings, an idempotency key, a time of its own or an id that the caller chose
+-- prologue
+local keys = {
+  pending = KEYS[1], schedule = KEYS[2], active = KEYS[3], dead = KEYS[4], meta = KEYS[5], startBy = KEYS[6],
+}
+local items = {}
+local further = 6 + #ARGV / 8
+for nth = 1, #ARGV / 8 do
+  local at = (nth - 1) * 8
+  items[nth] = {
+    row = KEYS[6 + nth], id = ARGV[at + 1], payload = ARGV[at + 2], delayMs = ARGV[at + 3], runAt = ARGV[at + 4],
+    startBy = ARGV[at + 5], maxAttempts = ARGV[at + 6], idempotencyTtlMs = ARGV[at + 7], explicit = ARGV[at + 8],
+  }
+  if items[nth].idempotencyTtlMs ~= '' then
+    further = further + 1
+    items[nth].firstId = KEYS[further]
   end
 end
--- end: chunked
-
--- block: whole
--- A number of a setting or a row: whole and not negative, or nothing.
-local function whole(text)
-  local number = tonumber(text)
-  if number and number >= 0 and number < 2 ^ 53 and number == math.floor(number) then return number end
-end
--- end: whole
-
-local now
-local function clock()
-  if not now then
-    local t = redis.call('TIME')
-    now = t[1] * 1000 + math.floor(t[2] / 1000)
-  end
-  return now
-end
-
--- One look tells the plain case: no such row, no settings, and nowhere that an id could stand without its row.
-local looked, chosen, timed = {meta}, false, false
-for i = 1, count do
-  looked[i + 1] = KEYS[6 + i]
-  if ARGV[i * FIELDS] == '1' then
-    chosen = true
-    timed = timed or ARGV[(i - 1) * FIELDS + 3] ~= '' or ARGV[(i - 1) * FIELDS + 4] ~= ''
-  end
-end
-if chosen then
-  for _, set in ipairs({active, schedule, dead}) do looked[#looked + 1] = set end
-  if timed then looked[#looked + 1] = pending end
-end
-local plain = redis.call('EXISTS', unpack(looked)) == 0
-local room = math.huge
-if not plain then
-  local cap = whole(redis.call('HGET', meta, 'maxPending')) or 0
-  if cap > 0 then room = cap - redis.call('ZCARD', pending) end
-end
-
+-- end: prologue
 -- block: read
--- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.
+-- Reads a row. A key of another type is not a row: nil. Any other error is raised.
 local function read(command, key, ...)
   local reply = redis.pcall(command, key, ...)
   if type(reply) ~= 'table' or not reply.err then return reply end
   if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end
 end
 -- end: read
-
--- What is to be written is known in whole before anything is.
-local replies, rows, named, keyed = {}, {}, {}, {}
-local seen, now_pending, now_scheduled, expiring = {}, {}, {}, {}
-local strays_of_pending, strays_of_schedule = {}, {}
-local next_key = 6 + count
-
-local function enqueue(i)
-  local at = (i - 1) * FIELDS
-  local id, payload, ttl = ARGV[at + 1], ARGV[at + 2], ARGV[at + 7]
-  local row, key = KEYS[6 + i], nil
-  if ttl ~= '' then
-    next_key = next_key + 1
-    key = KEYS[next_key]
+-- block: chunked
+-- Runs a command with many values, a thousand at a time, because Lua passes only a few thousand values to one call.
+-- Without a key, the values are the keys.
+local function chunked(command, key, values)
+  for first = 1, #values, 1000 do
+    local last = math.min(first + 999, #values)
+    if key then redis.call(command, key, unpack(values, first, last))
+    else redis.call(command, unpack(values, first, last)) end
   end
-  if string.sub(id, 1, 3) ~= 'JOB' then return 'EMQKIND', id end
-  local first = key and (keyed[key] or read('GET', key))
+end
+-- end: chunked
+-- block: append
+-- Appends values to a list, for example a score and an id, as ZADD takes them.
+local function append(list, ...)
+  for _, value in ipairs({...}) do list[#list + 1] = value end
+end
+-- end: append
+-- block: clock
+-- The clock of the server in ms. It is read once: one run of a script has one instant.
+local instant
+local function clock()
+  if not instant then
+    local t = redis.call('TIME')
+    instant = t[1] * 1000 + math.floor(t[2] / 1000)
+  end
+  return instant
+end
+-- end: clock
+-- block: whole
+-- The number in a setting or a row: whole and not negative; nil for anything else.
+local function whole(text)
+  local number = tonumber(text)
+  if number and number >= 0 and number < 2 ^ 53 and number == math.floor(number) then return number end
+end
+-- end: whole
+-- block: occupant
+-- What is stored at a row: 'job', 'rest' (the half row of a ghost, or a key of another type), or nil.
+local function occupant(row)
+  local fields = read('HKEYS', row)
+  if not fields then return 'rest' end
+  for _, field in ipairs(fields) do
+    if field == 'payload' then return 'job' end
+  end
+  if #fields > 0 then return 'rest' end
+end
+-- end: occupant
+
+-- One EXISTS finds the plain case: none of the rows exists, no settings, and no set that may contain a chosen id.
+local looked, isChosen, isTimed = {keys.meta}, false, false
+for _, item in ipairs(items) do
+  append(looked, item.row)
+  if item.explicit == '1' then
+    isChosen = true
+    isTimed = isTimed or item.delayMs ~= '' or item.runAt ~= ''
+  end
+end
+if isChosen then append(looked, keys.active, keys.schedule, keys.dead) end
+if isTimed then append(looked, keys.pending) end
+local isPlain = redis.call('EXISTS', unpack(looked)) == 0
+local room = math.huge
+if not isPlain then
+  local cap = whole(redis.call('HGET', keys.meta, 'maxPending')) or 0
+  if cap > 0 then room = cap - redis.call('ZCARD', keys.pending) end
+end
+
+-- All reads first, then all writes.
+local rows, named, seen, firstIds = {}, {}, {}, {}
+local toPending, toSchedule, toStartBy = {}, {}, {}
+local duplicatesOfPending, duplicatesOfSchedule = {}, {}
+
+local function enqueue(item)
+  local id, isExplicit = item.id, item.explicit == '1'
+  if string.sub(id, 1, 3) ~= 'JOB' then return 'EMQKIND' end
+  local first = item.firstId and (firstIds[item.firstId] or read('GET', item.firstId))
   if first then return 'duplicate', first end
-  local known, leftover = seen[id], false
-  if not plain and not known then
-    local fields = read('HKEYS', row)
-    for _, field in ipairs(fields or {}) do
-      if field == 'payload' then known = true end
-    end
-    leftover = not fields or #fields > 0
+  local found = seen[id] or not isPlain and occupant(item.row)
+  local isDuplicate = found == 'job'
+  if not isDuplicate and room <= 0 then return 'EMQFULL' end
+  -- A minted id that is taken is a collision: the idempotency key must not name another caller's job.
+  if item.firstId and (not isDuplicate or isExplicit) then
+    firstIds[item.firstId] = id
+    append(named, item)
   end
-  -- An id that was minted here and is taken is a collision: the key must not name somebody else's job.
-  local names = key and (not known or ARGV[at + 8] == '1')
-  if not known and room <= 0 then return 'EMQFULL', id end
-  if names then
-    keyed[key] = id
-    named[#named + 1] = {key, id, ttl}
-  end
-  if known then return 'duplicate', id end
+  if isDuplicate then return 'duplicate' end
 
-  seen[id] = true
-  local due
-  local delay = tonumber(ARGV[at + 3])
-  local run_at = tonumber(ARGV[at + 4])
-  if delay and delay > 0 then due = clock() + delay end
-  if run_at and run_at > clock() then due = run_at end
-  local fields = {'state', due and 'scheduled' or 'pending', 'attempts', '0', 'payload', payload}
-  if ARGV[at + 5] ~= '' then
-    fields[#fields + 1] = 'start_by'
-    fields[#fields + 1] = ARGV[at + 5]
-    expiring[#expiring + 1] = ARGV[at + 5]
-    expiring[#expiring + 1] = id
+  seen[id] = 'job'
+  local runAt
+  local delay, wanted = tonumber(item.delayMs), tonumber(item.runAt)
+  if delay and delay > 0 then runAt = clock() + delay end
+  if wanted and wanted > clock() then runAt = wanted end
+  local fields = {'state', runAt and 'scheduled' or 'pending', 'attempts', '0', 'payload', item.payload}
+  if item.startBy ~= '' then
+    append(fields, 'start_by', item.startBy)
+    append(toStartBy, item.startBy, id)
   end
-  if ARGV[at + 6] ~= '' then
-    fields[#fields + 1] = 'max_attempts'
-    fields[#fields + 1] = ARGV[at + 6]
-  end
-  rows[#rows + 1] = {row, fields, leftover}
-  -- An id that the caller chose may stand in a set without its row: it must not stand in two.
-  if not plain and ARGV[at + 8] == '1' then
-    local strays = due and strays_of_schedule or strays_of_pending
-    strays[#strays + 1] = id
-  end
-  if due then
-    now_scheduled[#now_scheduled + 1] = due
-    now_scheduled[#now_scheduled + 1] = id
-    return 'scheduled', id
+  if item.maxAttempts ~= '' then append(fields, 'max_attempts', item.maxAttempts) end
+  append(rows, {row = item.row, fields = fields, isGhost = found == 'rest'})
+  -- A chosen id may be a ghost in a set: it must not be in two sets.
+  if not isPlain and isExplicit then append(runAt and duplicatesOfSchedule or duplicatesOfPending, id) end
+  if runAt then
+    append(toSchedule, runAt, id)
+    return 'scheduled'
   end
   room = room - 1
-  now_pending[#now_pending + 1] = 0
-  now_pending[#now_pending + 1] = id
-  return 'enqueued', id
+  append(toPending, 0, id)
+  return 'enqueued'
 end
 
-for i = 1, count do
-  replies[i * 2 - 1], replies[i * 2] = enqueue(i)
+local replies = {}
+for _, item in ipairs(items) do
+  local status, id = enqueue(item)
+  append(replies, status, id or item.id)
 end
--- The sets first: what breaks off in between leaves ids that any claim drops, and not rows that block their ids.
-chunked('ZADD', pending, now_pending)
-chunked('ZADD', schedule, now_scheduled)
-for _, set in ipairs({active, schedule, dead}) do chunked('ZREM', set, strays_of_pending) end
-for _, set in ipairs({active, pending, dead}) do chunked('ZREM', set, strays_of_schedule) end
-chunked('ZADD', start_by, expiring)
+-- The sets first: a run that fails in between leaves ghosts, which any claim drops, and not rows that block their ids.
+chunked('ZADD', keys.pending, toPending)
+chunked('ZADD', keys.schedule, toSchedule)
+for _, set in ipairs({keys.active, keys.schedule, keys.dead}) do chunked('ZREM', set, duplicatesOfPending) end
+for _, set in ipairs({keys.active, keys.pending, keys.dead}) do chunked('ZREM', set, duplicatesOfSchedule) end
+chunked('ZADD', keys.startBy, toStartBy)
 for _, job in ipairs(rows) do
-  local row, fields, leftover = unpack(job)
-  -- What is left of a ghost must not lend its counter to the new job.
-  if leftover then redis.call('DEL', row) end
-  redis.call('HSET', row, unpack(fields))
+  -- The new job must not inherit the attempts of a ghost.
+  if job.isGhost then redis.call('DEL', job.row) end
+  redis.call('HSET', job.row, unpack(job.fields))
 end
-for _, name in ipairs(named) do redis.call('SET', name[1], name[2], 'PX', name[3]) end
+for _, item in ipairs(named) do redis.call('SET', item.firstId, item.id, 'PX', item.idempotencyTtlMs) end
 return replies

@@ -1,36 +1,33 @@
--- reap: takes jobs whose lease has lapsed out of active; the first lapse goes back to pending, later ones wait, and a spent budget is dead.
+-- reap: ends lapsed leases; the job becomes pending after its first lapse, later scheduled, and dead without budget.
 -- MOVE: active -> pending | scheduled | dead
--- KEYS: emq:{q}:active emq:{q}:pending emq:{q}:schedule emq:{q}:dead emq:{q}:metrics:failed emq:{q}:metrics:ghosts emq:{q}:meta
--- ARGV: jobPrefix, limit (jobs), jitter? (0 <= jitter < 1, asks for the extended form)
--- REPLIES: number taken out of active, ghosts included; extended {taken, of them dead, of them ghosts, 1 when more have lapsed}
+-- KEYS:
+--   active    emq:{q}:active
+--   pending   emq:{q}:pending
+--   schedule  emq:{q}:schedule
+--   dead      emq:{q}:dead
+--   failed    emq:{q}:metrics:failed
+--   ghosts    emq:{q}:metrics:ghosts
+--   meta      emq:{q}:meta
+-- ARGV:
+--   jobPrefix
+--   limit      jobs
+--   jitter?    0 <= jitter < 1; asks for the extended form
+-- REPLIES:
+--   number taken out of active, ghosts included
+--   extended {taken, of them dead, of them ghosts, 1 if more have lapsed}
 -- REPEATABLE: yes, it takes what has lapsed by the server's clock
--- COST: 2 commands (TIME, ZRANGE) when nothing has lapsed; then 1 (HMGET), 3 a job (HEXISTS, HMGET, HSET) and up to 6 a run
-local active, pending, schedule, dead, failed, ghosts, meta = unpack(KEYS)
-local prefix, limit = ARGV[1], math.max(0, math.floor(tonumber(ARGV[2])))
-local policy = {}
--- block: chunked
--- Lua hands a call a few thousand values at the most.
-local function chunked(command, key, values)
-  for first = 1, #values, 1000 do
-    redis.call(command, key, unpack(values, first, math.min(first + 999, #values)))
-  end
-end
--- end: chunked
--- block: whole
--- A number of a setting or a row: whole and not negative, or nothing.
-local function whole(text)
-  local number = tonumber(text)
-  if number and number >= 0 and number < 2 ^ 53 and number == math.floor(number) then return number end
-end
--- end: whole
--- block: backoff
-local function ceiling(attempt)
-  local base, most = whole(policy[2]) or 1000, whole(policy[3]) or 600000
-  return math.min(most, base * 2 ^ math.max(0, math.min(attempt - 1, 40)))
-end
--- end: backoff
+-- COST:
+--   2 commands (TIME, ZRANGE) if nothing has lapsed
+--   then 1 (HMGET), 3 a job (HEXISTS, HMGET, HSET) and up to 6 a run
+-- prologue
+local keys = {
+  active = KEYS[1], pending = KEYS[2], schedule = KEYS[3], dead = KEYS[4], failed = KEYS[5], ghosts = KEYS[6],
+  meta = KEYS[7],
+}
+local args = {jobPrefix = ARGV[1], limit = ARGV[2], jitter = ARGV[3]}
+-- end: prologue
 -- block: read
--- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.
+-- Reads a row. A key of another type is not a row: nil. Any other error is raised.
 local function read(command, key, ...)
   local reply = redis.pcall(command, key, ...)
   if type(reply) ~= 'table' or not reply.err then return reply end
@@ -38,75 +35,176 @@ local function read(command, key, ...)
 end
 -- end: read
 -- block: write
--- A Redis that is full refuses what takes memory, but not behind a write that takes none: jobs must still come out of it.
-local function write(command, ...)
-  local reply = redis.pcall(command, ...)
+-- Writes to a sorted set (ZADD) or a row (HSET), also when Redis is out of memory: jobs must still get out of a full
+-- Redis. It rejects a write that takes memory, unless the script has already made a write that takes none.
+local function write(command, key, ...)
+  local reply = redis.pcall(command, key, ...)
   if type(reply) ~= 'table' or not reply.err then return reply end
-  if string.find(reply.err, 'OOM', 1, true) then redis.call('ZREM', KEYS[1], '') end
-  return redis.call(command, ...)
+  if string.find(reply.err, 'OOM', 1, true) then redis.call(command == 'ZADD' and 'ZREM' or 'HDEL', key, '') end
+  return redis.call(command, key, ...)
 end
 -- end: write
+-- block: chunked
+-- Runs a command with many values, a thousand at a time, because Lua passes only a few thousand values to one call.
+-- Without a key, the values are the keys.
+local function chunked(command, key, values)
+  for first = 1, #values, 1000 do
+    local last = math.min(first + 999, #values)
+    if key then redis.call(command, key, unpack(values, first, last))
+    else redis.call(command, unpack(values, first, last)) end
+  end
+end
+-- end: chunked
+-- block: append
+-- Appends values to a list, for example a score and an id, as ZADD takes them.
+local function append(list, ...)
+  for _, value in ipairs({...}) do list[#list + 1] = value end
+end
+-- end: append
+-- block: clock
+-- The clock of the server in ms. It is read once: one run of a script has one instant.
+local instant
+local function clock()
+  if not instant then
+    local t = redis.call('TIME')
+    instant = t[1] * 1000 + math.floor(t[2] / 1000)
+  end
+  return instant
+end
+-- end: clock
+-- block: whole
+-- The number in a setting or a row: whole and not negative; nil for anything else.
+local function whole(text)
+  local number = tonumber(text)
+  if number and number >= 0 and number < 2 ^ 53 and number == math.floor(number) then return number end
+end
+-- end: whole
+-- block: count
+-- Adds to a counter. No move depends on a counter: one that cannot be written is skipped.
+local function count(counter, number)
+  if counter and number > 0 then redis.pcall('HINCRBY', counter, 'count', number) end
+end
+-- end: count
+-- block: isJob
+-- A job exists if it has a row with a payload.
+local function isJob(row)
+  return read('HEXISTS', row, 'payload') == 1
+end
+-- end: isJob
+-- block: setOf
+-- The set that the state of a row names. The set is `schedule`, the state is `scheduled`.
+local function setOf(state, keys)
+  return ({pending = keys.pending, active = keys.active, scheduled = keys.schedule, dead = keys.dead})[state or '']
+end
+-- end: setOf
+-- block: livesElsewhere
+-- Whether an id in `set` is a duplicate entry of a job that is in `home`, the set that its row names. The id of a ghost
+-- may have been enqueued again: the job stays where its row says.
+local function livesElsewhere(id, set, home)
+  return home and home ~= set and redis.call('ZSCORE', home, id)
+end
+-- end: livesElsewhere
+-- block: removeGhost
+-- Deletes the half row of a ghost, and its id from a set. Returns whether there was a half row.
+local function removeGhost(row, id, set)
+  local existed = redis.call('DEL', row) == 1
+  if existed and set then redis.call('ZREM', set, id) end
+  return existed
+end
+-- end: removeGhost
+-- block: policyOf
+-- The retry policy of a queue from its settings, with the defaults of those that are absent or malformed.
+local function policyOf(maxAttempts, backoffBaseMs, backoffMaxMs)
+  return {
+    maxAttempts = whole(maxAttempts) or 5,
+    backoffBaseMs = whole(backoffBaseMs) or 1000,
+    backoffMaxMs = whole(backoffMaxMs) or 600000,
+  }
+end
+-- end: policyOf
+-- block: budget
+-- The budget of a job: attempts used, how many it may use (0 = no limit), and whether all of them are used. The limit
+-- is the value of the call, else the job's, else the queue's.
+local function budget(attempts, base, ofCall, ofJob, policy)
+  local used = (tonumber(attempts) or 0) - (tonumber(base) or 0)
+  local limit = tonumber(ofCall) or whole(ofJob) or policy.maxAttempts
+  return used, limit, limit > 0 and used >= limit
+end
+-- end: budget
+-- block: backoff
+-- The longest delay in ms before the next attempt: it doubles with each attempt, up to a maximum.
+local function backoff(used, policy)
+  return math.min(policy.backoffMaxMs, policy.backoffBaseMs * 2 ^ math.max(0, math.min(used - 1, 40)))
+end
+-- end: backoff
+-- block: failure
+-- The fields that record a failure: the last error, and a ring of the last five with attempt, instant and error.
+local function failure(attempt, now, error, failures)
+  local nth = (tonumber(failures) or 0) + 1
+  local entry = attempt .. ' ' .. string.format('%.0f', now) .. ' ' .. error
+  return 'last_error', error, 'failures', nth, 'error:' .. nth % 5, entry
+end
+-- end: failure
+-- block: due
+-- The ids of a set whose score is not later than now, at most `limit` of them; and 1 if there are more, else 0.
+local function due(set, now, limit)
+  local ids = redis.call('ZRANGE', set, '-inf', now, 'BYSCORE', 'LIMIT', 0, limit + 1)
+  if #ids <= limit then return ids, 0 end
+  ids[#ids] = nil
+  return ids, 1
+end
+-- end: due
 -- block: reap
--- Ends the lapsed leases; answers how many jobs died of it, and how many ids were ghosts.
-local function reap(lapsed, now, jitter)
+-- Ends lapsed leases: the first lapse returns a job to pending, later ones delay it by the backoff, and a job without
+-- budget moves to dead. Returns the number of dead jobs and of ghosts.
+local function reap(ids, keys, jobPrefix, policy, now, jitter)
   local back, later, died, dropped = {}, {}, {}, 0
-  for i, id in ipairs(lapsed) do
-    local key = prefix .. id
-    local row = read('HEXISTS', key, 'payload') == 1
-      and redis.call('HMGET', key, 'attempts', 'base', 'max_attempts', 'lapses', 'failures', 'last_error', 'state')
-    local home = row and ({pending = pending, scheduled = schedule, dead = dead})[row[7]]
-    if not row then
-      redis.call('DEL', key)
-      dropped = dropped + 1
-    elseif not (home and redis.call('ZSCORE', home, id)) then
-      -- An id that stood here as a ghost may have become a job elsewhere since: where its row says, it stays.
-      local token = row[1] or '0'
-      local used = (tonumber(token) or 0) - (tonumber(row[2]) or 0)
-      local limit = whole(row[3]) or whole(policy[1]) or 5
-      local lapses = (tonumber(row[4]) or 0) + 1
-      if limit > 0 and used >= limit then
-        local reason = 'lease expired on attempt ' .. used .. ' of ' .. limit
-        local nth = (tonumber(row[5]) or 0) + 1
-        write('HSET', key, 'state', 'dead', 'lapsed', token, 'lapses', lapses, 'last_error', reason)
-        if row[6] then
-          redis.call('HSET', key, 'failures', nth, 'error:' .. nth % 5, token .. ' ' .. string.format('%.0f', now) .. ' ' .. reason)
+  for i, id in ipairs(ids) do
+    local row = jobPrefix .. id
+    if isJob(row) then
+      local token, base, maxAttempts, lapses, failures, lastError, state = unpack(redis.call('HMGET', row,
+        'attempts', 'base', 'max_attempts', 'lapses', 'failures', 'last_error', 'state'))
+      if not livesElsewhere(id, keys.active, setOf(state, keys)) then
+        token, lapses = token or '0', (tonumber(lapses) or 0) + 1
+        local used, limit, isSpent = budget(token, base, nil, maxAttempts, policy)
+        local function mark(newState, ...)
+          write('HSET', row, 'state', newState, 'lapsed', token, 'lapses', lapses, ...)
         end
-        died[#died + 1] = 0
-        died[#died + 1] = id
-      elseif lapses == 1 then
-        write('HSET', key, 'state', 'pending', 'lapsed', token, 'lapses', lapses)
-        back[#back + 1] = 0
-        back[#back + 1] = id
-      else
-        -- From the second lapse on the job waits, so that a poison job cannot starve the healthy ones behind it.
-        local spread = (jitter + i * 0.618034) % 1
-        write('HSET', key, 'state', 'scheduled', 'lapsed', token, 'lapses', lapses)
-        later[#later + 1] = now + math.ceil(ceiling(used) * (1 + spread) / 2)
-        later[#later + 1] = id
+        if isSpent then
+          local reason = 'lease expired on attempt ' .. used .. ' of ' .. limit
+          if lastError then mark('dead', failure(token, now, reason, failures))
+          else mark('dead', 'last_error', reason) end
+          append(died, 0, id)
+        elseif lapses == 1 then
+          mark('pending')
+          append(back, 0, id)
+        else
+          -- A poison job must not starve the healthy jobs behind it.
+          local spread = (jitter + i * 0.618034) % 1
+          mark('scheduled')
+          append(later, now + math.ceil(backoff(used, policy) * (1 + spread) / 2), id)
+        end
       end
+    else
+      removeGhost(row)
+      dropped = dropped + 1
     end
   end
-  chunked('ZADD', pending, back)
-  chunked('ZADD', schedule, later)
-  chunked('ZADD', dead, died)
-  chunked('ZREM', active, lapsed)
-  if #died > 0 then redis.pcall('HINCRBY', failed, 'count', #died / 2) end
-  if dropped > 0 then redis.pcall('HINCRBY', ghosts, 'count', dropped) end
+  chunked('ZADD', keys.pending, back)
+  chunked('ZADD', keys.schedule, later)
+  chunked('ZADD', keys.dead, died)
+  chunked('ZREM', keys.active, ids)
+  count(keys.failed, #died / 2)
+  count(keys.ghosts, dropped)
   return #died / 2, dropped
 end
 -- end: reap
-local t = redis.call('TIME')
-local now = t[1] * 1000 + math.floor(t[2] / 1000)
-local lapsed = redis.call('ZRANGE', active, '-inf', now, 'BYSCORE', 'LIMIT', 0, limit + 1)
-local more = 0
-if #lapsed > limit then
-  more = 1
-  lapsed[#lapsed] = nil
-end
+
+local now = clock()
+local ids, more = due(keys.active, now, math.max(0, math.floor(tonumber(args.limit))))
 local died, dropped = 0, 0
-if #lapsed > 0 then
-  policy = redis.call('HMGET', meta, 'maxAttempts', 'backoffBaseMs', 'backoffMaxMs')
-  died, dropped = reap(lapsed, now, tonumber(ARGV[3]) or 0.5)
+if #ids > 0 then
+  local policy = policyOf(unpack(redis.call('HMGET', keys.meta, 'maxAttempts', 'backoffBaseMs', 'backoffMaxMs')))
+  died, dropped = reap(ids, keys, args.jobPrefix, policy, now, tonumber(args.jitter) or 0.5)
 end
-if ARGV[3] then return {#lapsed, died, dropped, more} end
-return #lapsed
+return args.jitter and {#ids, died, dropped, more} or #ids

@@ -1,30 +1,50 @@
--- redrive: brings a dead job back to pending with a fresh retry budget; its token goes on rising.
+-- redrive: moves a dead job back to pending with a fresh budget; its token continues to rise.
 -- MOVE: dead -> pending
--- KEYS: emq:{q}:dead emq:{q}:pending emq:{q}:job:<id> emq:{q}:start-by
--- ARGV: id
--- REPLIES: 1 = redriven; 0 = gone; EMQSTATE job is <state>
--- REPEATABLE: yes, a repeat is refused as EMQSTATE job is pending
+-- KEYS:
+--   dead     emq:{q}:dead
+--   pending  emq:{q}:pending
+--   row      emq:{q}:job:<id>
+--   startBy  emq:{q}:start-by
+-- ARGV:
+--   id
+-- REPLIES:
+--   1 = redriven
+--   0 = gone
+--   EMQSTATE job is <state>
+-- REPEATABLE: yes, a repeat is rejected as EMQSTATE job is pending
 -- COST: 6 commands (HEXISTS, HMGET, ZADD, ZREM, HSET, HDEL)
+-- prologue
+local keys = {dead = KEYS[1], pending = KEYS[2], row = KEYS[3], startBy = KEYS[4]}
+local args = {id = ARGV[1]}
+-- end: prologue
 -- block: read
--- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.
+-- Reads a row. A key of another type is not a row: nil. Any other error is raised.
 local function read(command, key, ...)
   local reply = redis.pcall(command, key, ...)
   if type(reply) ~= 'table' or not reply.err then return reply end
   if not string.find(reply.err, 'WRONGTYPE', 1, true) then return redis.call(command, key, ...) end
 end
 -- end: read
-if read('HEXISTS', KEYS[3], 'payload') ~= 1 then return 0 end
+-- block: isJob
+-- A job exists if it has a row with a payload.
+local function isJob(row)
+  return read('HEXISTS', row, 'payload') == 1
+end
+-- end: isJob
 -- block: redrive
-local function redrive(dead, pending, start_by, key, id)
-  local row = redis.call('HMGET', key, 'state', 'attempts', 'start_by')
-  if row[1] ~= 'dead' then return row[1] or 'unknown' end
-  redis.call('ZADD', pending, 0, id)
-  redis.call('ZREM', dead, id)
-  redis.call('HSET', key, 'state', 'pending', 'base', row[2] or '0')
-  redis.call('HDEL', key, 'lapsed', 'lapses', 'start_by')
-  if row[3] then redis.call('ZREM', start_by, id) end
+-- Moves a dead job to pending with a fresh budget. Returns its state if it is not dead.
+local function redrive(id, row, keys)
+  local state, attempts, startBy = unpack(redis.call('HMGET', row, 'state', 'attempts', 'start_by'))
+  if state ~= 'dead' then return state or 'unknown' end
+  redis.call('ZADD', keys.pending, 0, id)
+  redis.call('ZREM', keys.dead, id)
+  redis.call('HSET', row, 'state', 'pending', 'base', attempts or '0')
+  redis.call('HDEL', row, 'lapsed', 'lapses', 'start_by')
+  if startBy then redis.call('ZREM', keys.startBy, id) end
 end
 -- end: redrive
-local state = redrive(KEYS[1], KEYS[2], KEYS[4], KEYS[3], ARGV[1])
+
+if not isJob(keys.row) then return 0 end
+local state = redrive(args.id, keys.row, keys)
 if state then return redis.error_reply('EMQSTATE job is ' .. state) end
 return 1

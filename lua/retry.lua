@@ -1,12 +1,36 @@
--- retry: gives a failed job back, to run again later or to be dead when its budget is spent.
+-- retry: gives a failed job back, to run again later, or to be dead if its budget is used up.
 -- MOVE: active -> scheduled | dead
--- KEYS: emq:{q}:active emq:{q}:schedule emq:{q}:dead emq:{q}:job:<id> emq:{q}:metrics:failed emq:{q}:meta
--- ARGV: id, token, delayMs (empty = the queue's backoff), maxAttempts (0 = no limit; empty = the job's, else the queue's), error (text), jitter? (0 <= jitter < 1, asks for the extended form)
--- REPLIES: scheduled | dead; extended {scheduled, delay in ms} | {dead, 0}; EMQSTALE retry token mismatch, followed by (lapsed) or (released) where that is the reason; EMQSTALE job gone
--- REPEATABLE: yes, a repeat is refused as (released)
--- COST: 5 commands (HMGET, TIME, ZADD, ZREM, HSET); one more to read the queue's policy, one more to count a death; 1 when refused
+-- KEYS:
+--   active    emq:{q}:active
+--   schedule  emq:{q}:schedule
+--   dead      emq:{q}:dead
+--   row       emq:{q}:job:<id>
+--   failed    emq:{q}:metrics:failed
+--   meta      emq:{q}:meta
+-- ARGV:
+--   id
+--   token
+--   delayMs      ms; empty = the queue's backoff
+--   maxAttempts  0 = no limit; empty = the job's, else the queue's
+--   error        text
+--   jitter?      0 <= jitter < 1; asks for the extended form
+-- REPLIES:
+--   scheduled | dead
+--   extended {scheduled, delay in ms} | {dead, 0}
+--   EMQSTALE retry token mismatch, followed by (lapsed) or (released) where that is the reason
+--   EMQSTALE job gone
+-- REPEATABLE: yes, a repeat is rejected as (released)
+-- COST:
+--   5 commands (HMGET, TIME, ZADD, ZREM, HSET); 1 if rejected
+--   1 more to read the queue's policy (HMGET), 1 more to count a dead job (HINCRBY)
+-- prologue
+local keys = {active = KEYS[1], schedule = KEYS[2], dead = KEYS[3], row = KEYS[4], failed = KEYS[5], meta = KEYS[6]}
+local args = {
+  id = ARGV[1], token = ARGV[2], delayMs = ARGV[3], maxAttempts = ARGV[4], error = ARGV[5], jitter = ARGV[6],
+}
+-- end: prologue
 -- block: read
--- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.
+-- Reads a row. A key of another type is not a row: nil. Any other error is raised.
 local function read(command, key, ...)
   local reply = redis.pcall(command, key, ...)
   if type(reply) ~= 'table' or not reply.err then return reply end
@@ -14,65 +38,115 @@ local function read(command, key, ...)
 end
 -- end: read
 -- block: write
--- A Redis that is full refuses what takes memory, but not behind a write that takes none: jobs must still come out of it.
-local function write(command, ...)
-  local reply = redis.pcall(command, ...)
+-- Writes to a sorted set (ZADD) or a row (HSET), also when Redis is out of memory: jobs must still get out of a full
+-- Redis. It rejects a write that takes memory, unless the script has already made a write that takes none.
+local function write(command, key, ...)
+  local reply = redis.pcall(command, key, ...)
   if type(reply) ~= 'table' or not reply.err then return reply end
-  if string.find(reply.err, 'OOM', 1, true) then redis.call('ZREM', KEYS[1], '') end
-  return redis.call(command, ...)
+  if string.find(reply.err, 'OOM', 1, true) then redis.call(command == 'ZADD' and 'ZREM' or 'HDEL', key, '') end
+  return redis.call(command, key, ...)
 end
 -- end: write
+-- block: count
+-- Adds to a counter. No move depends on a counter: one that cannot be written is skipped.
+local function count(counter, number)
+  if counter and number > 0 then redis.pcall('HINCRBY', counter, 'count', number) end
+end
+-- end: count
+-- block: clock
+-- The clock of the server in ms. It is read once: one run of a script has one instant.
+local instant
+local function clock()
+  if not instant then
+    local t = redis.call('TIME')
+    instant = t[1] * 1000 + math.floor(t[2] / 1000)
+  end
+  return instant
+end
+-- end: clock
 -- block: whole
--- A number of a setting or a row: whole and not negative, or nothing.
+-- The number in a setting or a row: whole and not negative; nil for anything else.
 local function whole(text)
   local number = tonumber(text)
   if number and number >= 0 and number < 2 ^ 53 and number == math.floor(number) then return number end
 end
 -- end: whole
-local row = read('HMGET', KEYS[4], 'payload', 'attempts', 'state', 'lapsed', 'base', 'max_attempts', 'failures', 'last_error')
-if not row or not row[1] then return redis.error_reply('EMQSTALE job gone') end
-if ARGV[2] ~= row[2] or ARGV[2] == '0' then
-  return redis.error_reply('EMQSTALE retry token mismatch')
+-- block: staleness
+-- Why a token is stale: superseded, released or lapsed; nil for the token of the current lease.
+local function staleness(token, attempts, state, lapsed)
+  if token ~= attempts or token == '0' then return 'superseded' end
+  if state == 'active' then return nil end
+  return lapsed == token and 'lapsed' or 'released'
 end
-if row[3] ~= 'active' then
-  local reason = row[4] == ARGV[2] and 'lapsed' or 'released'
-  return redis.error_reply('EMQSTALE retry token mismatch (' .. reason .. ')')
+-- end: staleness
+-- block: stale
+-- The error reply to a stale token.
+local function stale(move, reason)
+  local suffix = reason == 'superseded' and '' or ' (' .. reason .. ')'
+  return redis.error_reply('EMQSTALE ' .. move .. ' token mismatch' .. suffix)
 end
-
-local policy = {}
-if ARGV[3] == '' or ARGV[4] == '' then
-  policy = redis.call('HMGET', KEYS[6], 'maxAttempts', 'backoffBaseMs', 'backoffMaxMs')
+-- end: stale
+-- block: policyOf
+-- The retry policy of a queue from its settings, with the defaults of those that are absent or malformed.
+local function policyOf(maxAttempts, backoffBaseMs, backoffMaxMs)
+  return {
+    maxAttempts = whole(maxAttempts) or 5,
+    backoffBaseMs = whole(backoffBaseMs) or 1000,
+    backoffMaxMs = whole(backoffMaxMs) or 600000,
+  }
 end
-local used = (tonumber(row[2]) or 0) - (tonumber(row[5]) or 0)
-local limit = tonumber(ARGV[4]) or whole(row[6]) or whole(policy[1]) or 5
-local delay = tonumber(ARGV[3])
+-- end: policyOf
+-- block: budget
+-- The budget of a job: attempts used, how many it may use (0 = no limit), and whether all of them are used. The limit
+-- is the value of the call, else the job's, else the queue's.
+local function budget(attempts, base, ofCall, ofJob, policy)
+  local used = (tonumber(attempts) or 0) - (tonumber(base) or 0)
+  local limit = tonumber(ofCall) or whole(ofJob) or policy.maxAttempts
+  return used, limit, limit > 0 and used >= limit
+end
+-- end: budget
 -- block: backoff
-local function ceiling(attempt)
-  local base, most = whole(policy[2]) or 1000, whole(policy[3]) or 600000
-  return math.min(most, base * 2 ^ math.max(0, math.min(attempt - 1, 40)))
+-- The longest delay in ms before the next attempt: it doubles with each attempt, up to a maximum.
+local function backoff(used, policy)
+  return math.min(policy.backoffMaxMs, policy.backoffBaseMs * 2 ^ math.max(0, math.min(used - 1, 40)))
 end
 -- end: backoff
-if not delay then delay = math.floor(ceiling(used) * (tonumber(ARGV[6]) or 1)) end
+-- block: failure
+-- The fields that record a failure: the last error, and a ring of the last five with attempt, instant and error.
+local function failure(attempt, now, error, failures)
+  local nth = (tonumber(failures) or 0) + 1
+  local entry = attempt .. ' ' .. string.format('%.0f', now) .. ' ' .. error
+  return 'last_error', error, 'failures', nth, 'error:' .. nth % 5, entry
+end
+-- end: failure
 
-local t = redis.call('TIME')
-local now = t[1] * 1000 + math.floor(t[2] / 1000)
-local state = 'scheduled'
-if limit > 0 and used >= limit then
-  state = 'dead'
-  delay = 0
-  write('ZADD', KEYS[3], 0, ARGV[1])
-  redis.pcall('HINCRBY', KEYS[5], 'count', 1)
-else
-  write('ZADD', KEYS[2], now + delay, ARGV[1])
+local payload, attempts, state, lapsed, base, maxAttempts, failures, lastError = unpack(read('HMGET', keys.row,
+  'payload', 'attempts', 'state', 'lapsed', 'base', 'max_attempts', 'failures', 'last_error') or {})
+if not payload then return redis.error_reply('EMQSTALE job gone') end
+local reason = staleness(args.token, attempts, state, lapsed)
+if reason then return stale('retry', reason) end
+
+local settings = {}
+if args.delayMs == '' or args.maxAttempts == '' then
+  settings = redis.call('HMGET', keys.meta, 'maxAttempts', 'backoffBaseMs', 'backoffMaxMs')
 end
-redis.call('ZREM', KEYS[1], ARGV[1])
-if ARGV[6] or row[8] then
-  -- The last five failures, a ring of fields. In the short form the first one leaves last_error alone.
-  local nth = (tonumber(row[7]) or 0) + 1
-  redis.call('HSET', KEYS[4], 'state', state, 'last_error', ARGV[5],
-    'failures', nth, 'error:' .. nth % 5, row[2] .. ' ' .. string.format('%.0f', now) .. ' ' .. ARGV[5])
+local policy = policyOf(unpack(settings))
+local used, _, isSpent = budget(attempts, base, args.maxAttempts, maxAttempts, policy)
+local delay = tonumber(args.delayMs) or math.floor(backoff(used, policy) * (tonumber(args.jitter) or 1))
+local now, newState = clock(), 'scheduled'
+
+if isSpent then
+  newState, delay = 'dead', 0
+  write('ZADD', keys.dead, 0, args.id)
+  count(keys.failed, 1)
 else
-  redis.call('HSET', KEYS[4], 'state', state, 'last_error', ARGV[5])
+  write('ZADD', keys.schedule, now + delay, args.id)
 end
-if ARGV[6] then return {state, delay} end
-return state
+redis.call('ZREM', keys.active, args.id)
+if args.jitter or lastError then
+  redis.call('HSET', keys.row, 'state', newState, failure(attempts, now, args.error, failures))
+else
+  -- In the short form a first failure adds no other field: other clients compare the whole row.
+  redis.call('HSET', keys.row, 'state', newState, 'last_error', args.error)
+end
+return args.jitter and {newState, delay} or newState

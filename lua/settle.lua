@@ -1,56 +1,52 @@
--- settle: ends or extends the leases of many jobs, each by an action of its own; each item answers for itself.
--- MOVE: active -> none (complete) | scheduled or dead (retry) | dead (fail) | pending or scheduled (release) | active (extend)
--- KEYS: emq:{q}:active emq:{q}:pending emq:{q}:schedule emq:{q}:dead emq:{q}:metrics:completed emq:{q}:metrics:failed emq:{q}:metrics:ghosts emq:{q}:meta emq:{q}:start-by
--- KEYS EACH: emq:{q}:job:<id>
--- ARGV EACH: action (complete | retry | fail | release | extend), id, token, ms (retry: delayMs, empty = the queue's backoff; release: delayMs; extend: leaseMs), maxAttempts (retry; 0 = no limit; empty = the job's, else the queue's), error (text), jitter (0 <= jitter < 1)
--- REPLIES: for each item a pair {completed | scheduled | dead | pending | extended, delay or lease in ms}, {gone, 0} or {stale, superseded | released | lapsed}
--- REPEATABLE: yes: a repeated complete answers gone, a repeated extend extends again from now, the others are refused as released
--- COST: 2 commands an item (HMGET, HEXISTS) and for a batch of completes 3 (ZREM, DEL, HINCRBY); 3 more for each other action (ZADD, ZREM, HSET), TIME and the queue's policy once; 1 for a job that is gone, 3 when it was to be completed
-local active, pending, schedule, dead, completed, failed, ghosts, meta, start_by = unpack(KEYS, 1, 9)
-local FIXED, FIELDS = 9, 7
--- block: chunked
--- Lua hands a call a few thousand values at the most.
-local function chunked(command, key, values)
-  for first = 1, #values, 1000 do
-    redis.call(command, key, unpack(values, first, math.min(first + 999, #values)))
-  end
+-- settle: ends or extends the leases of many jobs, each by its own action; each item has its own reply.
+-- MOVE:
+--   active -> none (complete), scheduled | dead (retry), dead (fail), pending | scheduled (release), active (extend)
+--   pending | scheduled | dead -> none (complete) for the last holder after a lapse
+-- KEYS:
+--   active     emq:{q}:active
+--   pending    emq:{q}:pending
+--   schedule   emq:{q}:schedule
+--   dead       emq:{q}:dead
+--   completed  emq:{q}:metrics:completed
+--   failed     emq:{q}:metrics:failed
+--   ghosts     emq:{q}:metrics:ghosts
+--   meta       emq:{q}:meta
+--   startBy    emq:{q}:start-by
+-- KEYS EACH:
+--   row        emq:{q}:job:<id>
+-- ARGV EACH:
+--   action       complete | retry | fail | release | extend
+--   id
+--   token
+--   ms           retry: delay, empty = the queue's backoff; release: delay; extend: lease
+--   maxAttempts  retry: 0 = no limit; empty = the job's, else the queue's
+--   error        retry and fail: text
+--   jitter       retry: 0 <= jitter < 1
+-- REPLIES:
+--   for each item a pair {completed | scheduled | dead | pending | extended, delay or lease in ms}, {gone, 0} or
+--     {stale, superseded | released | lapsed}
+--   ERR settle has no such action, before anything is changed
+-- REPEATABLE: yes: complete returns gone, extend extends again from now, the others are rejected as released
+-- COST:
+--   2 commands an item (HMGET, HEXISTS) and 3 for a batch of completes (ZREM, DEL, HINCRBY)
+--   3 more for each other action (ZADD, ZREM, HSET); TIME and the queue's policy once
+--   1 for a job that is gone, 3 if it was to be completed
+-- prologue
+local keys = {
+  active = KEYS[1], pending = KEYS[2], schedule = KEYS[3], dead = KEYS[4], completed = KEYS[5], failed = KEYS[6],
+  ghosts = KEYS[7], meta = KEYS[8], startBy = KEYS[9],
+}
+local items = {}
+for nth = 1, #ARGV / 7 do
+  local at = (nth - 1) * 7
+  items[nth] = {
+    row = KEYS[9 + nth], action = ARGV[at + 1], id = ARGV[at + 2], token = ARGV[at + 3], ms = ARGV[at + 4],
+    maxAttempts = ARGV[at + 5], error = ARGV[at + 6], jitter = ARGV[at + 7],
+  }
 end
--- end: chunked
-
-local now
-local function clock()
-  if not now then
-    local t = redis.call('TIME')
-    now = t[1] * 1000 + math.floor(t[2] / 1000)
-  end
-  return now
-end
-
--- block: whole
--- A number of a setting or a row: whole and not negative, or nothing.
-local function whole(text)
-  local number = tonumber(text)
-  if number and number >= 0 and number < 2 ^ 53 and number == math.floor(number) then return number end
-end
--- end: whole
-
-local policy
--- block: backoff
-local function ceiling(attempt)
-  local base, most = whole(policy[2]) or 1000, whole(policy[3]) or 600000
-  return math.min(most, base * 2 ^ math.max(0, math.min(attempt - 1, 40)))
-end
--- end: backoff
-local function read_policy()
-  if not policy then policy = redis.call('HMGET', meta, 'maxAttempts', 'backoffBaseMs', 'backoffMaxMs') end
-end
-
-local retired, retired_ids, unindexed, died, dropped = {}, {}, {}, 0, 0
-local gone = {}
-local set_of = {active = active, pending = pending, scheduled = schedule, dead = dead}
-
+-- end: prologue
 -- block: read
--- Reads a row. A key of another type than a hash is no row: nil. Any other error is one.
+-- Reads a row. A key of another type is not a row: nil. Any other error is raised.
 local function read(command, key, ...)
   local reply = redis.pcall(command, key, ...)
   if type(reply) ~= 'table' or not reply.err then return reply end
@@ -58,98 +54,191 @@ local function read(command, key, ...)
 end
 -- end: read
 -- block: write
--- A Redis that is full refuses what takes memory, but not behind a write that takes none: jobs must still come out of it.
-local function write(command, ...)
-  local reply = redis.pcall(command, ...)
+-- Writes to a sorted set (ZADD) or a row (HSET), also when Redis is out of memory: jobs must still get out of a full
+-- Redis. It rejects a write that takes memory, unless the script has already made a write that takes none.
+local function write(command, key, ...)
+  local reply = redis.pcall(command, key, ...)
   if type(reply) ~= 'table' or not reply.err then return reply end
-  if string.find(reply.err, 'OOM', 1, true) then redis.call('ZREM', KEYS[1], '') end
-  return redis.call(command, ...)
+  if string.find(reply.err, 'OOM', 1, true) then redis.call(command == 'ZADD' and 'ZREM' or 'HDEL', key, '') end
+  return redis.call(command, key, ...)
 end
 -- end: write
+-- block: chunked
+-- Runs a command with many values, a thousand at a time, because Lua passes only a few thousand values to one call.
+-- Without a key, the values are the keys.
+local function chunked(command, key, values)
+  for first = 1, #values, 1000 do
+    local last = math.min(first + 999, #values)
+    if key then redis.call(command, key, unpack(values, first, last))
+    else redis.call(command, unpack(values, first, last)) end
+  end
+end
+-- end: chunked
+-- block: append
+-- Appends values to a list, for example a score and an id, as ZADD takes them.
+local function append(list, ...)
+  for _, value in ipairs({...}) do list[#list + 1] = value end
+end
+-- end: append
+-- block: clock
+-- The clock of the server in ms. It is read once: one run of a script has one instant.
+local instant
+local function clock()
+  if not instant then
+    local t = redis.call('TIME')
+    instant = t[1] * 1000 + math.floor(t[2] / 1000)
+  end
+  return instant
+end
+-- end: clock
+-- block: whole
+-- The number in a setting or a row: whole and not negative; nil for anything else.
+local function whole(text)
+  local number = tonumber(text)
+  if number and number >= 0 and number < 2 ^ 53 and number == math.floor(number) then return number end
+end
+-- end: whole
+-- block: count
+-- Adds to a counter. No move depends on a counter: one that cannot be written is skipped.
+local function count(counter, number)
+  if counter and number > 0 then redis.pcall('HINCRBY', counter, 'count', number) end
+end
+-- end: count
+-- block: isJob
+-- A job exists if it has a row with a payload.
+local function isJob(row)
+  return read('HEXISTS', row, 'payload') == 1
+end
+-- end: isJob
+-- block: setOf
+-- The set that the state of a row names. The set is `schedule`, the state is `scheduled`.
+local function setOf(state, keys)
+  return ({pending = keys.pending, active = keys.active, scheduled = keys.schedule, dead = keys.dead})[state or '']
+end
+-- end: setOf
+-- block: removeGhost
+-- Deletes the half row of a ghost, and its id from a set. Returns whether there was a half row.
+local function removeGhost(row, id, set)
+  local existed = redis.call('DEL', row) == 1
+  if existed and set then redis.call('ZREM', set, id) end
+  return existed
+end
+-- end: removeGhost
+-- block: staleness
+-- Why a token is stale: superseded, released or lapsed; nil for the token of the current lease.
+local function staleness(token, attempts, state, lapsed)
+  if token ~= attempts or token == '0' then return 'superseded' end
+  if state == 'active' then return nil end
+  return lapsed == token and 'lapsed' or 'released'
+end
+-- end: staleness
+-- block: policyOf
+-- The retry policy of a queue from its settings, with the defaults of those that are absent or malformed.
+local function policyOf(maxAttempts, backoffBaseMs, backoffMaxMs)
+  return {
+    maxAttempts = whole(maxAttempts) or 5,
+    backoffBaseMs = whole(backoffBaseMs) or 1000,
+    backoffMaxMs = whole(backoffMaxMs) or 600000,
+  }
+end
+-- end: policyOf
+-- block: budget
+-- The budget of a job: attempts used, how many it may use (0 = no limit), and whether all of them are used. The limit
+-- is the value of the call, else the job's, else the queue's.
+local function budget(attempts, base, ofCall, ofJob, policy)
+  local used = (tonumber(attempts) or 0) - (tonumber(base) or 0)
+  local limit = tonumber(ofCall) or whole(ofJob) or policy.maxAttempts
+  return used, limit, limit > 0 and used >= limit
+end
+-- end: budget
+-- block: backoff
+-- The longest delay in ms before the next attempt: it doubles with each attempt, up to a maximum.
+local function backoff(used, policy)
+  return math.min(policy.backoffMaxMs, policy.backoffBaseMs * 2 ^ math.max(0, math.min(used - 1, 40)))
+end
+-- end: backoff
+-- block: failure
+-- The fields that record a failure: the last error, and a ring of the last five with attempt, instant and error.
+local function failure(attempt, now, error, failures)
+  local nth = (tonumber(failures) or 0) + 1
+  local entry = attempt .. ' ' .. string.format('%.0f', now) .. ' ' .. error
+  return 'last_error', error, 'failures', nth, 'error:' .. nth % 5, entry
+end
+-- end: failure
 
-local function failure(key, token, state, nth, text)
-  redis.call('HSET', key, 'state', state, 'last_error', text,
-    'failures', nth, 'error:' .. nth % 5, token .. ' ' .. string.format('%.0f', clock()) .. ' ' .. text)
+local ACTIONS = {complete = true, retry = true, fail = true, release = true, extend = true}
+for _, item in ipairs(items) do
+  if not ACTIONS[item.action] then return redis.error_reply('ERR settle has no such action') end
 end
 
-local function settle(i)
-  local at = (i - 1) * FIELDS
-  local action, id, token, ms, max, text, jitter = unpack(ARGV, at + 1, at + FIELDS)
-  local key = KEYS[FIXED + i]
-  if gone[id] then return 'gone', 0 end
-  if read('HEXISTS', key, 'payload') ~= 1 then
-    if action ~= 'complete' then return 'gone', 0 end
-    -- What is left of a ghost is taken away, and the id with it.
-    local set = set_of[read('HGET', key, 'state') or '']
-    if redis.call('DEL', key) == 1 then
-      if set then redis.call('ZREM', set, id) end
+local completedIds, completedRows, isCompleted, unindexed, died, dropped = {}, {}, {}, {}, 0, 0
+local queuePolicy
+
+local function settle(item)
+  local action, id, token, row = item.action, item.id, item.token, item.row
+  if isCompleted[id] then return 'gone', 0 end
+  if not isJob(row) then
+    if action == 'complete' and removeGhost(row, id, setOf(read('HGET', row, 'state'), keys)) then
       dropped = dropped + 1
     end
     return 'gone', 0
   end
-  local row = redis.call('HMGET', key, 'attempts', 'state', 'lapsed', 'base', 'max_attempts', 'failures', 'start_by')
-  if token ~= row[1] or token == '0' then return 'stale', 'superseded' end
-  if row[2] ~= 'active' then
-    if row[3] ~= token then return 'stale', 'released' end
-    if action ~= 'complete' then return 'stale', 'lapsed' end
-    -- The reaper took the lease away and nobody has claimed since: the work is done, and nobody else has it.
-    if set_of[row[2]] then redis.call('ZREM', set_of[row[2]], id) end
-  end
+  local attempts, state, lapsed, base, maxAttempts, failures, startBy = unpack(redis.call('HMGET', row,
+    'attempts', 'state', 'lapsed', 'base', 'max_attempts', 'failures', 'start_by'))
+  local reason = staleness(token, attempts, state, lapsed)
+  -- After a lapse the last holder may still complete the job: the work is done, and no other consumer has the job.
+  if reason and not (reason == 'lapsed' and action == 'complete') then return 'stale', reason end
 
   if action == 'complete' then
-    gone[id] = true
-    retired[#retired + 1] = key
-    retired_ids[#retired_ids + 1] = id
-    if row[7] then unindexed[#unindexed + 1] = id end
+    local set = setOf(state, keys)
+    if set and set ~= keys.active then redis.call('ZREM', set, id) end
+    isCompleted[id] = true
+    append(completedIds, id)
+    append(completedRows, row)
+    if startBy then append(unindexed, id) end
     return 'completed', 0
   end
   if action == 'extend' then
-    local moved = write('ZADD', active, 'XX', 'CH', clock() + tonumber(ms), id)
-    -- A lease that stands nowhere cannot be extended: its job would never lapse.
-    if moved == 0 and not redis.call('ZSCORE', active, id) then return 'stale', 'lapsed' end
-    return 'extended', tonumber(ms)
+    local lease = tonumber(item.ms)
+    local changed = write('ZADD', keys.active, 'XX', 'CH', clock() + lease, id)
+    -- A job that is not in active has no lease to extend: it would never lapse.
+    if changed == 0 and not redis.call('ZSCORE', keys.active, id) then return 'stale', 'lapsed' end
+    return 'extended', lease
   end
   if action == 'release' then
-    local delay = tonumber(ms) or 0
-    local state = delay > 0 and 'scheduled' or 'pending'
-    write('ZADD', delay > 0 and schedule or pending, delay > 0 and clock() + delay or 0, id)
-    redis.call('ZREM', active, id)
-    redis.call('HSET', key, 'state', state, 'base', string.format('%.0f', (tonumber(row[4]) or 0) + 1))
-    return state, delay
+    local delay = tonumber(item.ms) or 0
+    local newState = delay > 0 and 'scheduled' or 'pending'
+    write('ZADD', setOf(newState, keys), delay > 0 and clock() + delay or 0, id)
+    redis.call('ZREM', keys.active, id)
+    redis.call('HSET', row, 'state', newState, 'base', string.format('%.0f', (tonumber(base) or 0) + 1))
+    return newState, delay
   end
 
-  local nth = (tonumber(row[6]) or 0) + 1
-  local used = (tonumber(token) or 0) - (tonumber(row[4]) or 0)
-  local delay, limit = tonumber(ms), tonumber(max)
-  if action == 'retry' and not (delay and limit) then
-    read_policy()
-    limit = limit or whole(row[5]) or whole(policy[1]) or 5
-    delay = delay or math.floor(ceiling(used) * (tonumber(jitter) or 1))
+  local delay, dies = tonumber(item.ms), action == 'fail'
+  if not dies then
+    if not queuePolicy and not (delay and tonumber(item.maxAttempts)) then
+      queuePolicy = policyOf(unpack(redis.call('HMGET', keys.meta, 'maxAttempts', 'backoffBaseMs', 'backoffMaxMs')))
+    end
+    local policy = queuePolicy or policyOf()
+    local used, _, isSpent = budget(token, base, item.maxAttempts, maxAttempts, policy)
+    delay = delay or math.floor(backoff(used, policy) * (tonumber(item.jitter) or 1))
+    dies = isSpent
   end
-  local dies = action == 'fail' or (limit > 0 and used >= limit)
-  if dies then
-    write('ZADD', dead, 0, id)
-    redis.call('ZREM', active, id)
-    failure(key, token, 'dead', nth, text)
-    died = died + 1
-    return 'dead', 0
-  end
-  write('ZADD', schedule, clock() + delay, id)
-  redis.call('ZREM', active, id)
-  failure(key, token, 'scheduled', nth, text)
-  return 'scheduled', delay
+  local newState = dies and 'dead' or 'scheduled'
+  write('ZADD', setOf(newState, keys), dies and 0 or clock() + delay, id)
+  redis.call('ZREM', keys.active, id)
+  redis.call('HSET', row, 'state', newState, failure(token, clock(), item.error, failures))
+  if not dies then return newState, delay end
+  died = died + 1
+  return newState, 0
 end
 
 local replies = {}
-for i = 1, #ARGV / FIELDS do
-  replies[i * 2 - 1], replies[i * 2] = settle(i)
-end
-chunked('ZREM', active, retired_ids)
-chunked('ZREM', start_by, unindexed)
-if #retired > 0 then
-  redis.call('DEL', unpack(retired))
-  redis.pcall('HINCRBY', completed, 'count', #retired)
-end
-if died > 0 then redis.pcall('HINCRBY', failed, 'count', died) end
-if dropped > 0 then redis.pcall('HINCRBY', ghosts, 'count', dropped) end
+for _, item in ipairs(items) do append(replies, settle(item)) end
+chunked('ZREM', keys.active, completedIds)
+chunked('ZREM', keys.startBy, unindexed)
+chunked('DEL', nil, completedRows)
+count(keys.completed, #completedIds)
+count(keys.failed, died)
+count(keys.ghosts, dropped)
 return replies

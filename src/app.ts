@@ -106,13 +106,11 @@ export function createApp(options: AppOptions = {}, deploymentOf = createDeploym
   }
   const reference = createReference(ROUTES)
   open('/openapi.json', async (context) => {
-    const { document } = await reference(context.env)
+    const document = await reference.document(context.env)
     return context.body(document, 200, { 'Content-Type': 'application/json' })
   })
-  open('/docs', async (context) => {
-    const { page } = await reference(context.env)
-    return context.body(page.html, 200, page.headers)
-  })
+  open('/docs', (context) => reference.page(context.env))
+  open('/docs/:file', (context) => reference.file(context.req.param('file') ?? '', context.env))
   open('/healthz', async (context) => context.json({ status: 'ok' }))
   open('/readyz', async (context) => {
     const { env, database } = context.var.deployment

@@ -3,7 +3,7 @@
  * bindings stay what they are.
  */
 import { type EnvReading, parseEnv } from './env.ts'
-import { createDatabase, type Database } from './queue/database.ts'
+import { createDatabase, type OpenDatabase } from './queue/database.ts'
 import { createUpstashPort } from './queue/upstash.ts'
 
 export type Bindings = Readonly<Record<string, unknown>>
@@ -11,7 +11,7 @@ export type Bindings = Readonly<Record<string, unknown>>
 export type Deployment = {
   readonly env: EnvReading
   /** Undefined when the bindings do not name a usable one. */
-  readonly database: Database | undefined
+  readonly database: OpenDatabase | undefined
 }
 
 export type DeploymentOptions = {

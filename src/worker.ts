@@ -15,7 +15,7 @@ export default {
   async scheduled(_event: unknown, bindings: Bindings): Promise<void> {
     const { env, database } = deploymentOf(bindings)
     if (database === undefined) throw new Error('there is no Redis: the bindings are missing or unusable')
-    const { failures } = await maintain(database, { always: env.settings.queues, isEachMinute: true })
+    const { failures } = await maintain(database, { always: env.settings.queues })
     if (failures.length > 0)
       throw new AggregateError(
         failures.map(({ cause }) => cause),

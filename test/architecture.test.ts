@@ -1,41 +1,75 @@
-/** Imports go one way; this reads them and enforces it. */
+/** The rooms of the source: imports go one way, and only `queue/` builds commands of Redis. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
+import ts from 'typescript'
 import { expect, test } from 'vitest'
 
 const src = new URL('../src/', import.meta.url).pathname
 
 const files = readdirSync(src, { recursive: true, encoding: 'utf8' }).filter((file) => /\.tsx?$/.test(file))
 
+/** Every node of a file. */
+function nodesOf(source: string): ts.Node[] {
+  const nodes: ts.Node[] = []
+  const visit = (node: ts.Node): void => {
+    nodes.push(node)
+    ts.forEachChild(node, visit)
+  }
+  visit(ts.createSourceFile('file.ts', source, ts.ScriptTarget.Latest, true))
+  return nodes
+}
+
+const sources = new Map(files.map((file) => [file, nodesOf(readFileSync(join(src, file), 'utf8'))]))
+
 type Import = { readonly from: string; readonly to: string; readonly isType: boolean }
 
 /** The room a file is in: its folder below src, or its own name at the top. */
 const roomOf = (file: string): string => file.split('/')[0]?.replace(/\.ts$/, '') ?? file
 
-function importsOf(file: string): Import[] {
-  const source = readFileSync(join(src, file), 'utf8')
-  const statements = source.matchAll(/^\s*(?:import|export)\s+(type\s)?[^'"`;]*?from\s+'([^']+)'/gm)
-  return [...statements].map(([, type, to = '']) => ({
-    from: file,
-    to: to.startsWith('.') ? relative(src, join(src, dirname(file), to)) : to,
-    isType: type !== undefined,
-  }))
+/** The module that a node names: a static import or export, `import()`, `import.meta.resolve()` or a type import. */
+function moduleOf(node: ts.Node): { name: string; isType: boolean } | undefined {
+  if (ts.isImportDeclaration(node) && ts.isStringLiteral(node.moduleSpecifier))
+    return { name: node.moduleSpecifier.text, isType: node.importClause?.isTypeOnly === true }
+  if (ts.isExportDeclaration(node) && node.moduleSpecifier && ts.isStringLiteral(node.moduleSpecifier))
+    return { name: node.moduleSpecifier.text, isType: node.isTypeOnly }
+  if (ts.isImportTypeNode(node) && ts.isLiteralTypeNode(node.argument))
+    return { name: node.argument.literal.getText().slice(1, -1), isType: true }
+  if (!ts.isCallExpression(node)) return undefined
+  const isImport =
+    node.expression.kind === ts.SyntaxKind.ImportKeyword ||
+    node.expression.getText() === 'import.meta.resolve'
+  const [argument] = node.arguments
+  return isImport && argument && ts.isStringLiteralLike(argument)
+    ? { name: argument.text, isType: false }
+    : undefined
 }
 
-const imports = files.flatMap(importsOf)
+function importsOf(file: string, nodes: readonly ts.Node[]): Import[] {
+  return nodes.flatMap((node) => {
+    const found = moduleOf(node)
+    if (found === undefined) return []
+    const { name, isType } = found
+    const to = name.startsWith('.') ? relative(src, join(src, dirname(file), name)) : name
+    return [{ from: file, to, isType }]
+  })
+}
+
+const imports = [...sources].flatMap(([file, nodes]) => importsOf(file, nodes))
 const inside = imports.filter(({ to }) => /\.tsx?$/.test(to))
 
 /** Rooms that run on a developer's machine only. */
 const LOCAL = ['stack', 'tools']
 const isLocal = (room: string): boolean => LOCAL.includes(room)
+/** Rooms of the Worker and the package entries that run on the edge. */
+const isEdge = (file: string): boolean => ![...LOCAL, 'cli'].includes(roomOf(file))
 
-/** What each room may import; a room that is not listed here may not exist. */
+/** The rooms that each room may import; a room that is missing here may not exist. */
 const MAY_IMPORT: Record<string, readonly string[]> = {
   errors: [],
   protocol: ['protocol'],
   env: ['protocol'],
-  queue: ['protocol', 'queue', 'env', 'wake'],
-  wake: ['queue', 'wake'],
+  queue: ['protocol', 'queue'],
+  wake: ['protocol', 'queue', 'wake'],
   maintenance: ['protocol', 'queue', 'maintenance'],
   deployment: ['env', 'queue', 'wake'],
   http: ['protocol', 'queue', 'wake', 'http', 'maintenance', 'errors', 'env'],
@@ -46,12 +80,23 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   bundle: ['protocol'],
   index: ['app', 'deployment', 'maintenance', 'service'],
   client: ['client'],
-  cli: ['cli', 'client', 'protocol', 'stack'],
+  dashboard: ['client', 'dashboard'],
+  cli: ['cli', 'client', 'stack', 'protocol'],
 }
 
-test('the source was found', () => {
+test('the test finds the source and its imports', () => {
   expect(files.length).toBeGreaterThan(20)
   expect(inside.length).toBeGreaterThan(50)
+  const ways = `
+    import a from './a.ts'
+    export type { B } from './b.ts'
+    export * from './c.ts'
+    const d = await import('./d.ts')
+    const e = import.meta.resolve('./e.ts')
+    type F = import('./f.ts').F`
+  const found = importsOf('queue/x.ts', nodesOf(ways))
+  expect(found.map(({ to }) => to)).toEqual(['a', 'b', 'c', 'd', 'e', 'f'].map((name) => `queue/${name}.ts`))
+  expect(found.filter(({ isType }) => isType).map(({ to }) => to)).toEqual(['queue/b.ts', 'queue/f.ts'])
 })
 
 test('every room imports only the rooms below it', () => {
@@ -64,19 +109,59 @@ test('every room imports only the rooms below it', () => {
   expect(wrong).toEqual([])
 })
 
-test('nothing imports the local stack but the command line that starts it', () => {
+test('only the command line imports the local stack', () => {
   const users = inside.filter(({ from, to }) => !isLocal(roomOf(from)) && isLocal(roomOf(to)))
   expect(new Set(users.map(({ from }) => roomOf(from)))).toEqual(new Set(['cli']))
 })
 
-test('what runs on the edge imports nothing of Node', () => {
-  const edge = imports.filter(({ from }) => ![...LOCAL, 'cli'].includes(roomOf(from)))
-  expect(edge.filter(({ to }) => to.startsWith('node:'))).toEqual([])
+test('no file that runs on the edge imports Node', () => {
+  expect(imports.filter(({ from, to }) => isEdge(from) && to.startsWith('node:'))).toEqual([])
 })
 
-test('one file sends to Redis on the edge', () => {
+test('one file on the edge sends requests to Redis', () => {
   const senders = imports.filter(({ to }) => to.startsWith('@upstash/')).map(({ from }) => from)
   expect(senders).toEqual(['queue/upstash.ts'])
+})
+
+const HTTP_METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
+
+/** The code of each array that begins with a word in capitals, as a command does, and is no list of HTTP methods. */
+const commandsIn = (nodes: readonly ts.Node[]): string[] =>
+  nodes
+    .filter(ts.isArrayLiteralExpression)
+    .filter(({ elements: [first, ...rest] }) => {
+      if (first === undefined || !ts.isStringLiteralLike(first) || !/^[A-Z]{3,}$/.test(first.text))
+        return false
+      const isMethod = (node: ts.Node) => ts.isStringLiteralLike(node) && HTTP_METHODS.includes(node.text)
+      return ![first, ...rest].every(isMethod)
+    })
+    .map((node) => node.getText())
+
+/** Calls of a method `send`, as a port has it. */
+const sendsIn = (nodes: readonly ts.Node[]): string[] =>
+  nodes
+    .filter(ts.isCallExpression)
+    .map(({ expression }) => expression)
+    .filter((called) => ts.isPropertyAccessExpression(called) && called.name.text === 'send')
+    .map((called) => called.getText())
+
+test('only queue/ builds commands of Redis and sends them', () => {
+  // The client sends requests to the API, and may not import the queue.
+  const others = [...sources].filter(([file]) => isEdge(file) && !['queue', 'client'].includes(roomOf(file)))
+  const built = others.flatMap(([file, nodes]) =>
+    [...commandsIn(nodes), ...sendsIn(nodes)].map((code) => ({ file, code })),
+  )
+  expect(built).toEqual([])
+  const makers = ['queue/scripts.ts', 'queue/replies.ts']
+  const users = inside.filter(
+    ({ from, to }) => makers.includes(to) && isEdge(from) && roomOf(from) !== 'queue',
+  )
+  expect(users).toEqual([])
+  // The search itself finds them where they are.
+  const registry = sources.get('queue/registry.ts') ?? []
+  expect(commandsIn(registry).length).toBeGreaterThan(2)
+  expect(sendsIn(sources.get('queue/scripts.ts') ?? [])).toContain('port.send')
+  expect(commandsIn(nodesOf("const methods = ['GET', 'HEAD']"))).toEqual([])
 })
 
 test('the client has no dependency', () => {

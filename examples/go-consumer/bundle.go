@@ -25,8 +25,8 @@ type script struct {
 // bundle holds the core scripts by name.
 type bundle map[string]script
 
-// loadBundle reads the manifest in a folder and the scripts that it lists. It refuses a script whose SHA-1 is not the
-// one in the manifest: the clients of a queue run the same bytes, or they do not agree on what a job is.
+// loadBundle reads the manifest in a folder and the scripts that it lists. It rejects a script whose SHA-1 differs from
+// the manifest, because all clients of a queue must run the same scripts.
 func loadBundle(folder string) (bundle, error) {
 	text, err := os.ReadFile(filepath.Join(folder, "manifest.json"))
 	if err != nil {
@@ -53,10 +53,10 @@ func loadBundle(folder string) (bundle, error) {
 	return scripts, nil
 }
 
-// args are the arguments of a script by the words that the manifest has for them.
+// args are the arguments of a script, by their names in the manifest.
 type args map[string]string
 
-// command makes the EVALSHA of a script: fills the templates of its keys, and puts its arguments in order.
+// command builds the EVALSHA of a script: it fills the key templates and puts the arguments in order.
 func (s script) command(queue string, given args) ([]string, error) {
 	fill := strings.NewReplacer("{q}", "{"+queue+"}", "<id>", given["id"])
 	command := []string{"EVALSHA", s.Sha1, strconv.Itoa(len(s.Keys))}
@@ -65,11 +65,11 @@ func (s script) command(queue string, given args) ([]string, error) {
 	}
 	for _, word := range s.Args {
 		if strings.HasSuffix(word, "?") {
-			break // Optional, and this client has no use for them.
+			break // Optional arguments come last. This client does not use them.
 		}
 		value, ok := given[word]
 		if !ok {
-			return nil, fmt.Errorf("%s wants %s, which this client does not know", s.Name, word)
+			return nil, fmt.Errorf("%s needs the argument %s, which this client does not know", s.Name, word)
 		}
 		command = append(command, value)
 	}
@@ -77,12 +77,12 @@ func (s script) command(queue string, given args) ([]string, error) {
 }
 
 const (
-	// A repeatable script is sent so often when the connection breaks, with growing pauses: about six seconds.
+	// When the connection breaks, a repeatable script is sent this often, within about six seconds.
 	maxSends   = 6
 	firstPause = 200 * time.Millisecond
 )
 
-// run runs a script of the bundle. One that is safe to repeat is sent again when its answer was lost.
+// run runs a script of the bundle. If the reply is lost, it repeats a repeatable script.
 func (c *conn) run(s script, queue string, given args) (any, error) {
 	command, err := s.command(queue, given)
 	if err != nil {
@@ -100,7 +100,7 @@ func (c *conn) run(s script, queue string, given args) (any, error) {
 	}
 }
 
-// evalsha sends the script itself only to a Redis that does not have it.
+// evalsha loads the script only if Redis does not have it.
 func (c *conn) evalsha(command []string, source string) (any, error) {
 	reply, err := c.do(command...)
 	if !isRefusal(err, "NOSCRIPT") {
@@ -112,7 +112,7 @@ func (c *conn) evalsha(command []string, source string) (any, error) {
 	return c.do(command...)
 }
 
-// isRefusal says whether Redis refused, with an error of this class.
+// isRefusal reports whether the error is a Redis error of this class.
 func isRefusal(err error, class string) bool {
 	var refusal redisError
 	return errors.As(err, &refusal) && strings.HasPrefix(string(refusal), class)

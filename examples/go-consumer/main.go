@@ -1,12 +1,12 @@
-// A consumer in Go that needs no module: it runs the queue's Lua scripts over a plain connection to Redis, beside
-// consumers that come over HTTPS.
+// A consumer in Go without dependencies. It runs the queue's Lua scripts over a plain Redis connection, and works beside
+// consumers over HTTPS.
 //
-// It shows the whole duty of a client that speaks to Redis itself. It claims a job under a lease, works, and completes
-// it or gives it back, with the token of the claim. It promotes what is due and reaps what has lapsed, leaves a paused
-// queue alone and takes ghosts away. Which scripts there are, and in which order they want their keys and arguments,
-// it reads from lua/manifest.json. On SIGTERM it ends what it has begun and claims nothing more.
+// It shows everything that a client with its own Redis connection must do. It claims a job under a lease, works, and
+// completes or retries the job with the token of the claim. It promotes due jobs, reaps lapsed ones, respects a pause
+// and removes ghosts. It reads the scripts, and the order of their keys and arguments, from lua/manifest.json. On
+// SIGTERM it stops claiming and finishes the running jobs.
 //
-// The jobs are {"to": "..."}; the work is to hand them to a mail API. Every event is a line of JSON on stdout.
+// A job is {"to": "..."}. The work is one request to a mail API. Every event is one line of JSON on stdout.
 //
 //	REDIS_URL=redis://127.0.0.1:6379 MAIL_URL=https://mail.example.com/send go run . -queue emails
 package main
@@ -33,12 +33,12 @@ import (
 var (
 	queueName   = flag.String("queue", "emails", "the queue to work")
 	luaFolder   = flag.String("lua", "../../lua", "the folder of manifest.json and the scripts")
-	concurrency = flag.Int("concurrency", 4, "how many jobs are worked at once")
-	lease       = flag.Duration("lease", 30*time.Second, "how long a job is ours; the work may take two thirds of it")
-	idle        = flag.Duration("idle", 200*time.Millisecond, "how long to wait when there is nothing to do")
-	pumpEvery   = flag.Duration("pump", time.Second, "how often due jobs are promoted and lapsed leases reaped")
-	firstDelay  = flag.Duration("backoff", time.Second, "how long a job waits after its first failure at the most")
-	grace       = flag.Duration("grace", 10*time.Second, "how long jobs may go on after SIGTERM")
+	concurrency = flag.Int("concurrency", 4, "how many jobs run in parallel")
+	lease       = flag.Duration("lease", 30*time.Second, "the lease of a job; the work may take two thirds of it")
+	idle        = flag.Duration("idle", 200*time.Millisecond, "how long to wait after an empty claim")
+	pumpEvery   = flag.Duration("pump", time.Second, "how often to promote due jobs and reap lapsed ones")
+	firstDelay  = flag.Duration("backoff", time.Second, "the longest delay after the first failure")
+	grace       = flag.Duration("grace", 10*time.Second, "how long running jobs may take after SIGTERM")
 )
 
 func main() {
@@ -58,7 +58,7 @@ func consume() error {
 	if err != nil {
 		return err
 	}
-	// A connection has one reply after the other, so each goroutine has its own.
+	// A connection serves one command at a time, so each goroutine has its own.
 	open := func() *queue { return &queue{name: *queueName, scripts: scripts, conn: &conn{url: redis}} }
 	upkeep := open()
 	if err := upkeep.checkVersion(); err != nil {
@@ -79,7 +79,7 @@ func consume() error {
 	go maintain(ctx, upkeep)
 
 	<-ctx.Done()
-	stop() // The next signal ends the process at once.
+	stop() // A second signal ends the process at once.
 	say(map[string]any{"event": "stopping"})
 	ended := make(chan struct{})
 	go func() {
@@ -90,17 +90,17 @@ func consume() error {
 	case <-ended:
 		return nil
 	case <-time.After(*grace):
-		return errors.New("jobs were still at work; they come back when their leases lapse")
+		return errors.New("some jobs are still running; they return when their leases lapse")
 	}
 }
 
-// work claims and works jobs, one after the other, until the context is done.
+// work claims jobs and works them, one at a time, until the context is done.
 func work(ctx context.Context, q *queue, send func(job) error) {
 	defer q.conn.close()
 	for ctx.Err() == nil {
 		job, err := q.claim(*lease)
 		if err != nil {
-			// If only the answer was lost, a job is leased to nobody now; it comes back when that lapses.
+			// If only the reply was lost, the claimed job returns when its lease lapses.
 			log.Print(err)
 			sleep(ctx, time.Second)
 			continue
@@ -114,7 +114,7 @@ func work(ctx context.Context, q *queue, send func(job) error) {
 	}
 }
 
-// settle completes a job, or gives it back when its work failed, and answers what became of it.
+// settle completes a job, or retries it if the work failed. It returns the event to report.
 func settle(q *queue, j job, failure error) (string, error) {
 	if failure != nil {
 		state, err := q.retry(j, backoff(j.token), failure.Error())
@@ -130,7 +130,7 @@ func settle(q *queue, j job, failure error) (string, error) {
 	return "completed", err
 }
 
-// maintain does what the cron of a deployment does, for queues that have no other.
+// maintain does the work of the cron, for queues without one.
 func maintain(ctx context.Context, q *queue) {
 	defer q.conn.close()
 	for ctx.Err() == nil {
@@ -141,8 +141,8 @@ func maintain(ctx context.Context, q *queue) {
 	}
 }
 
-// backoff is how long a job waits after so many attempts: anything up to a bound that doubles, so that jobs which
-// failed together do not come back together.
+// backoff returns the delay after an attempt: backoff with full jitter. The random delay keeps jobs that failed together
+// from returning together.
 func backoff(attempt int64) time.Duration {
 	const most = 10 * time.Minute
 	bound := *firstDelay
@@ -155,13 +155,13 @@ func backoff(attempt int64) time.Duration {
 	return time.Duration(rand.Int63n(int64(bound) + 1))
 }
 
-// mailer hands emails to a mail API.
+// mailer sends emails through a mail API.
 type mailer struct {
 	url  string
 	http http.Client
 }
 
-// send may run more than once for a job: queues deliver at least once. The job's id lets the mail API see that.
+// send can run twice for one job, because delivery is at-least-once. With the job's id, the mail API can detect that.
 func (m *mailer) send(j job) error {
 	request, err := http.NewRequest(http.MethodPost, m.url, strings.NewReader(j.payload))
 	if err != nil {
@@ -176,12 +176,12 @@ func (m *mailer) send(j job) error {
 	defer response.Body.Close()
 	io.Copy(io.Discard, response.Body)
 	if response.StatusCode >= 300 {
-		return fmt.Errorf("the mail API answered %d", response.StatusCode)
+		return fmt.Errorf("the mail API returned %d", response.StatusCode)
 	}
 	return nil
 }
 
-// report prints what became of a job. A stale token means that its lease was lost: the job is somebody else's.
+// report prints the event of a job. A stale token means that the lease was lost.
 func report(j job, event string, err error) {
 	if isRefusal(err, "EMQSTALE") {
 		event = "leaseLost"

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// maxErrorBytes is how much of an error's text is kept with a job.
+// maxErrorBytes is the length at which a stored error text is cut.
 const maxErrorBytes = 2048
 
 // queue is one queue, over one connection.
@@ -17,8 +17,7 @@ type queue struct {
 	conn    *conn
 }
 
-// job is a job under a lease. The token fences it: only the newest one moves the job, and it is the number of the
-// attempt as well.
+// job is a claimed job. Only the newest token moves it. The token is also the number of the attempt.
 type job struct {
 	id      string
 	payload string
@@ -33,20 +32,20 @@ func (q *queue) run(name string, given args) (any, error) {
 	return q.conn.run(q.scripts[name], q.name, given)
 }
 
-// checkVersion refuses a database that bears the wire version of other scripts.
+// checkVersion rejects a database with a wire version that this client does not know.
 func (q *queue) checkVersion() error {
 	version, err := q.conn.do("GET", "{emq}:version")
 	if err != nil || version == nil {
 		return err
 	}
 	if text := fmt.Sprint(version); !strings.HasPrefix(text, "echomq:2.") && !strings.HasPrefix(text, "echomq:3.") {
-		return fmt.Errorf("the database is of the wire version %q", text)
+		return fmt.Errorf("the database has the wire version %q, which this client does not accept", text)
 	}
 	return nil
 }
 
-// claim takes the oldest job, or nil when there is none or the queue is paused. Pausing is a rule of the clients: the
-// scripts do not know of it.
+// claim returns the oldest job, or nil if there is none or the queue is paused. The client must check for a pause: the
+// scripts do not.
 func (q *queue) claim(lease time.Duration) (*job, error) {
 	for {
 		paused, err := q.conn.do("HEXISTS", q.key("meta"), "paused")
@@ -62,7 +61,7 @@ func (q *queue) claim(lease time.Duration) (*job, error) {
 			return nil, nil
 		}
 		if len(fields) != 3 {
-			return nil, fmt.Errorf("claim answered %d fields", len(fields))
+			return nil, fmt.Errorf("claim returned %d fields", len(fields))
 		}
 		id, _ := fields[0].(string)
 		token, _ := fields[2].(int64)
@@ -72,21 +71,20 @@ func (q *queue) claim(lease time.Duration) (*job, error) {
 			claimed.payload = payload
 			return &claimed, nil
 		}
-		// A ghost: an id whose row is gone. Completing it takes away what the claim left of it, and counts it.
+		// A ghost: an id without a row. To complete it removes the half row that the claim created, and counts it.
 		if _, err := q.complete(claimed); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// complete retires a job that is done; false means that it was gone already.
+// complete deletes a finished job. It returns false if the job did not exist.
 func (q *queue) complete(j job) (bool, error) {
 	reply, err := q.run("complete", j.args())
 	return reply == int64(1), err
 }
 
-// retry gives a job back, to be claimed again after a delay. It answers "scheduled", or "dead" for a job that has been
-// tried often enough, by its own limit or the queue's.
+// retry reports a failure. It returns "scheduled", or "dead" if the job has used its budget.
 func (q *queue) retry(j job, delay time.Duration, reason string) (string, error) {
 	if len(reason) > maxErrorBytes {
 		reason = strings.ToValidUTF8(reason[:maxErrorBytes], "")
@@ -100,7 +98,7 @@ func (q *queue) retry(j job, delay time.Duration, reason string) (string, error)
 	return state, err
 }
 
-// pump moves what is due to pending and takes lapsed leases away, a bounded number at a time, until nothing is left.
+// pump promotes due jobs and reaps lapsed ones, in bounded steps, until none is left.
 func (q *queue) pump() error {
 	const limit = 100
 	for _, name := range []string{"promote", "reap"} {

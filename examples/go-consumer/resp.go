@@ -13,23 +13,23 @@ import (
 	"time"
 )
 
-// answerWithin is how long Redis may take to connect and to answer.
+// answerWithin limits the time of a connect and of a reply.
 const answerWithin = 10 * time.Second
 
-// redisError is what Redis answered instead of a value; its first word says what kind of error it is.
+// redisError is an error reply of Redis. Its first word is its class.
 type redisError string
 
 func (e redisError) Error() string { return string(e) }
 
-// conn is one connection to Redis, for one goroutine. It dials when it is first used, and again after it broke.
+// conn is one Redis connection, for one goroutine. It connects at first use, and again after it broke.
 type conn struct {
 	url    *url.URL
 	socket net.Conn
 	reader *bufio.Reader
 }
 
-// do sends a command and reads its reply: string, int64, []any, or nil for what is not there. An error other than a
-// redisError means that the connection broke: whether the command ran is not known then.
+// do sends a command and returns its reply: string, int64, []any or nil. Any error but a redisError means that the
+// connection broke. The command may or may not have run.
 func (c *conn) do(command ...string) (any, error) {
 	reply, err := c.exchange(command)
 	if err != nil {
@@ -100,7 +100,7 @@ func (c *conn) close() {
 	}
 }
 
-// read reads one value. An error that stands in for a value is a value here: an array may hold it.
+// read reads one value. It returns an error reply as a value, because an array can contain one.
 func (c *conn) read() (any, error) {
 	line, err := c.reader.ReadString('\n')
 	if err != nil {
@@ -121,7 +121,7 @@ func (c *conn) read() (any, error) {
 	}
 	length, err := strconv.Atoi(rest)
 	if err != nil || length < 0 {
-		return nil, err // A length of -1: there is no value.
+		return nil, err // A length of -1 means nil.
 	}
 	switch kind {
 	case '$':

@@ -1,11 +1,11 @@
 /**
- * A consumer on AWS Lambda, or on whatever else is started now and then and has to end in time.
+ * A consumer on AWS Lambda, or on any platform that starts a function for a limited time.
  *
- * It shows `drain`: works the queue until it is empty or the invocation's time is over, and gives back what it could
- * not begin. Start it on a schedule, say once a minute. When nothing could be claimed it fails, which is what alarms
- * look at; a job that fails does not fail the invocation, the queue tries it again.
+ * It shows `drain`: it works the queue until it is empty or the time is over, and releases the jobs that it could not
+ * start. Run it on a schedule, for example each minute. The invocation fails if the queue cannot be reached, so an alarm
+ * on failed invocations works. A failed job does not fail the invocation: the queue retries it.
  *
- * The jobs are `{"to": "..."}`; the work is to hand them to a mail API.
+ * A job is `{"to": "..."}`. The work is one request to a mail API.
  */
 import { EchoMQ, type Handler } from 'echomq-edge/client'
 
@@ -13,7 +13,7 @@ type Email = { readonly to: string }
 
 const { EMQ_URL = '', EMQ_TOKEN = '', EMQ_QUEUE = 'emails', MAIL_URL = '' } = process.env
 
-/** What is left for a slow start and for the answer. */
+/** Time in reserve for a slow start and for the response. */
 const SPARE_MS = 2_000
 
 const emails = new EchoMQ({ url: EMQ_URL, token: EMQ_TOKEN }).queue<Email>(EMQ_QUEUE)
@@ -26,9 +26,9 @@ const send: Handler<Email> = async (job, { signal }) => {
     signal,
   })
   await response.body?.cancel()
-  if (!response.ok) throw new Error(`the mail API answered ${response.status}`)
+  if (!response.ok) throw new Error(`the mail API returned ${response.status}`)
 }
 
-/** @returns How many jobs were done, failed and given back: `{ done, failed, released }`. */
+/** @returns The numbers of jobs: `{ done, failed, released }`. */
 export const handler = (_event: unknown, context: { getRemainingTimeInMillis(): number }) =>
   emails.drain(send, { concurrency: 10, deadlineMs: context.getRemainingTimeInMillis() - SPARE_MS })

@@ -1,11 +1,11 @@
 /**
- * A consumer that runs for long: a Node process that works a queue over HTTPS until it is told to stop.
+ * A long-running consumer: a Node process that works a queue over HTTPS until it gets SIGTERM.
  *
- * It shows the loop with ten jobs at once, what a handler may throw, the events, and the end: on SIGTERM it claims
- * nothing more, lets what runs end, gives back what it did not begin, and the process ends by itself. The leases are
- * the queue's own and are renewed while a job runs, so a job may take longer than its lease.
+ * It shows ten jobs in parallel, what a handler may throw, the events, and the shutdown. On SIGTERM the consumer stops
+ * claiming, finishes the running jobs and releases the others; then the process exits. The client renews the leases, so
+ * a job may take longer than its lease.
  *
- * The jobs are `{"to": "..."}`; the work is to hand them to a mail API. Every event is a line of JSON on stdout.
+ * A job is `{"to": "..."}`. The work is one request to a mail API. Every event is one line of JSON on stdout.
  *
  *   EMQ_URL=https://queue.example.com EMQ_TOKEN=... MAIL_URL=https://mail.example.com/send node consumer.ts
  */
@@ -25,7 +25,7 @@ const emails = new EchoMQ({ url: EMQ_URL, token: EMQ_TOKEN }).queue<Email>(EMQ_Q
 
 const consumer = emails.consume(
   async (job, { signal }) => {
-    // A job may be delivered more than once; its id lets the mail API see that.
+    // A job can be delivered twice. With its id, the mail API can detect that.
     const response = await fetch(MAIL_URL, {
       method: 'POST',
       headers: { 'content-type': 'application/json', 'idempotency-key': job.id },
@@ -34,8 +34,8 @@ const consumer = emails.consume(
     })
     await response.body?.cancel()
     if (response.status === 429) throw retryIn(60_000)
-    if (response.status === 422) throw deadLetter('the mail API refuses the address')
-    if (!response.ok) throw new Error(`the mail API answered ${response.status}`)
+    if (response.status === 422) throw deadLetter('the mail API rejects the address')
+    if (!response.ok) throw new Error(`the mail API returned ${response.status}`)
   },
   { concurrency: 10 },
 )
@@ -51,7 +51,7 @@ consumer.on('idle', () => say('idle'))
 consumer.on('error', ({ error }) => console.error(error))
 consumer.on('stopped', () => say('stopped'))
 
-// A consumer that stops by itself was refused: whoever started the process should see that.
+// A consumer stops by itself only if its API token is rejected. The exit code then reports a failure.
 process.exitCode = 1
 process.once('SIGTERM', async () => {
   say('stopping')

@@ -1,9 +1,8 @@
 /**
- * A producer on Node: a Hono app whose own route puts a job into a queue.
+ * A producer on Node: a Hono app with a route that enqueues a job.
  *
- * It shows a web server that answers at once and leaves the slow part to a consumer. A signup that is sent twice
- * makes one email. When the queue cannot be reached the caller is told to come again, quickly: a request must not
- * wait for long.
+ * The server responds at once, and a consumer does the slow part. If a sign-up is sent twice, one email is sent. If the
+ * queue does not respond, the server soon returns 503, so that no request waits long.
  *
  *   EMQ_URL=https://queue.example.com EMQ_TOKEN=... node server.ts
  */
@@ -32,10 +31,10 @@ app.post('/signup', async (c) => {
 })
 
 app.onError((error, c) => {
-  if (error instanceof SyntaxError) return c.json({ error: 'the body is no JSON' }, 400)
+  if (error instanceof SyntaxError) return c.json({ error: 'the body is not JSON' }, 400)
   if (!(error instanceof EchoMQError)) throw error
   console.error(error)
-  if (error.code === 'invalid') return c.json({ error: 'user or email cannot be used' }, 400)
+  if (error.code === 'invalid') return c.json({ error: 'user or email is invalid' }, 400)
   return c.json({ error: 'try again later' }, 503, { 'Retry-After': '5' })
 })
 

@@ -1,12 +1,12 @@
-"""A consumer in Python's standard library: it runs the queue's Lua scripts over a plain connection to Redis, beside
-consumers that come over HTTPS.
+"""A consumer in Python without dependencies. It runs the queue's Lua scripts over a plain Redis connection, and works
+beside consumers over HTTPS.
 
-It shows the whole duty of a client that speaks to Redis itself. It claims a job under a lease, works, and completes it
-or gives it back, with the token of the claim. It promotes what is due and reaps what has lapsed, leaves a paused queue
-alone and takes ghosts away. Which scripts there are, and in which order they want their keys and arguments, it reads
-from lua/manifest.json. On SIGTERM it ends what it has begun and claims nothing more.
+It shows everything that a client with its own Redis connection must do. It claims a job under a lease, works, and
+completes or retries the job with the token of the claim. It promotes due jobs, reaps lapsed ones, respects a pause and
+removes ghosts. It reads the scripts, and the order of their keys and arguments, from lua/manifest.json. On SIGTERM it
+stops claiming and finishes the running jobs.
 
-The jobs are {"to": "..."}; the work is to hand them to a mail API. Every event is a line of JSON on stdout.
+A job is {"to": "..."}. The work is one request to a mail API. Every event is one line of JSON on stdout.
 
     REDIS_URL=redis://127.0.0.1:6379 MAIL_URL=https://mail.example.com/send python3 consumer.py --queue emails
 """
@@ -36,12 +36,12 @@ def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Works a queue of emails.")
     parser.add_argument("--queue", default="emails", help="the queue to work")
     parser.add_argument("--lua", type=Path, default=LUA_FOLDER, help="the folder of manifest.json and the scripts")
-    parser.add_argument("--concurrency", type=int, default=4, help="how many jobs are worked at once")
-    parser.add_argument("--lease", type=float, default=30, help="seconds for which a job is ours; the work may take two thirds")
-    parser.add_argument("--idle", type=float, default=0.2, help="seconds to wait when there is nothing to do")
-    parser.add_argument("--pump", type=float, default=1, help="seconds between promoting and reaping")
-    parser.add_argument("--backoff", type=float, default=1, help="seconds a job waits after its first failure at the most")
-    parser.add_argument("--grace", type=float, default=10, help="seconds for which jobs may go on after SIGTERM")
+    parser.add_argument("--concurrency", type=int, default=4, help="how many jobs run in parallel")
+    parser.add_argument("--lease", type=float, default=30, help="lease of a job, seconds; the work may take two thirds")
+    parser.add_argument("--idle", type=float, default=0.2, help="seconds to wait after an empty claim")
+    parser.add_argument("--pump", type=float, default=1, help="seconds between two sweeps")
+    parser.add_argument("--backoff", type=float, default=1, help="longest delay after the first failure, seconds")
+    parser.add_argument("--grace", type=float, default=10, help="seconds that running jobs may take after SIGTERM")
     return parser.parse_args()
 
 
@@ -51,7 +51,7 @@ def main() -> None:
     bundle = Bundle(options.lua)
 
     def connect() -> Queue:
-        """A connection has one reply after the other, so each thread has its own."""
+        """A connection serves one command at a time, so each thread has its own."""
         return Queue(options.queue, bundle, Connection(redis_url))
 
     upkeep = connect()
@@ -59,7 +59,7 @@ def main() -> None:
     ends = {signal.SIGTERM, signal.SIGINT}
     signal.pthread_sigmask(signal.SIG_BLOCK, ends)
 
-    # Daemons do not keep the process alive when the grace is over.
+    # Daemon threads do not keep the process alive after the grace period.
     workers = [
         threading.Thread(target=work, args=(connect(), mail_url, options), daemon=True)
         for _ in range(options.concurrency)
@@ -68,14 +68,14 @@ def main() -> None:
         thread.start()
 
     signal.sigwait(ends)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, ends)  # The next one ends the process at once.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ends)  # A second signal ends the process at once.
     stopping.set()
     say(event="stopping")
     end = threading.Thread(target=lambda: [worker.join() for worker in workers], daemon=True)
     end.start()
     end.join(options.grace)
     if end.is_alive():
-        sys.exit("jobs were still at work; they come back when their leases lapse")
+        sys.exit("some jobs are still running; they return when their leases lapse")
 
 
 def work(queue: Queue, mail_url: str, options: argparse.Namespace) -> None:
@@ -95,24 +95,24 @@ def work(queue: Queue, mail_url: str, options: argparse.Namespace) -> None:
             say(event=settle(queue, job, mail_url, options), id=job.id, token=job.token)
         except (ConnectionLost, RedisError) as error:
             if is_refusal(error, "EMQSTALE"):
-                # The job is somebody else's.
+                # Another consumer has claimed the job, or the reaper took it.
                 say(event="leaseLost", id=job.id, token=job.token)
             else:
                 logging.error("%s: %s", job.id, error)
 
 
 def settle(queue: Queue, job: Job, mail_url: str, options: argparse.Namespace) -> str:
-    """Works a job, then completes it or gives it back. Answers what became of it."""
+    """Works a job, then completes or retries it. Returns the event to report."""
     try:
         send(job, mail_url, timeout=options.lease * 2 / 3)
-    except Exception as error:  # Whatever the work throws is a failed attempt.
+    except Exception as error:  # Any exception is a failed attempt.
         state = queue.retry(job, backoff(job.token, options.backoff), str(error))
         return "dead" if state == "dead" else "retried"
     return "completed" if queue.complete(job) else "gone"
 
 
 def maintain(queue: Queue, options: argparse.Namespace) -> None:
-    """Does what the cron of a deployment does, for queues that have no other."""
+    """Does the work of the cron, for queues without one."""
     while not stopping.is_set():
         try:
             queue.pump()
@@ -122,14 +122,14 @@ def maintain(queue: Queue, options: argparse.Namespace) -> None:
 
 
 def backoff(attempt: int, first: float) -> float:
-    """How many seconds a job waits after so many attempts: anything up to a bound that doubles, so that jobs which
-    failed together do not come back together."""
+    """The delay after an attempt, in seconds: backoff with full jitter. The random delay keeps jobs that failed together
+    from returning together."""
     return random.uniform(0, min(MAX_BACKOFF_S, first * 2 ** min(attempt - 1, 40)))
 
 
 def send(job: Job, mail_url: str, timeout: float) -> None:
-    """Hands an email to a mail API. May run more than once for a job: queues deliver at least once. The job's id lets
-    the mail API see that."""
+    """Sends an email through a mail API. It can run twice for one job, because delivery is at-least-once. With the job's
+    id, the mail API can detect that."""
     request = urllib.request.Request(
         mail_url,
         data=job.payload,

@@ -1,6 +1,6 @@
-"""A queue over RESP: a connection to Redis, the bundle of scripts, and the moves of a consumer.
+"""A queue over RESP: a Redis connection, the bundle of scripts, and the moves of a consumer.
 
-Needs the standard library and the files in lua/. A connection and its queue are for one thread.
+It needs only the standard library and the files in lua/. A connection and its queue belong to one thread.
 """
 
 import hashlib
@@ -14,16 +14,16 @@ from typing import Any, Optional
 from urllib.parse import unquote, urlsplit
 
 ANSWER_WITHIN_S = 10
-# A repeatable script is sent so often when the connection breaks, with growing pauses: about six seconds.
+# When the connection breaks, a repeatable script is sent this often, within about six seconds.
 MAX_SENDS = 6
 FIRST_PAUSE_S = 0.2
-# How much of an error's text is kept with a job.
+# The length at which a stored error text is cut.
 MAX_ERROR_BYTES = 2048
 PUMP_LIMIT = 100
 
 
 class RedisError(Exception):
-    """What Redis answered instead of a value; its first word says what kind of error it is."""
+    """An error reply of Redis. Its first word is its class."""
 
 
 def is_refusal(error: Exception, kind: str) -> bool:
@@ -31,11 +31,11 @@ def is_refusal(error: Exception, kind: str) -> bool:
 
 
 class ConnectionLost(Exception):
-    """The connection broke: whether the command ran is not known."""
+    """The connection broke. The command may or may not have run."""
 
 
 class Connection:
-    """One connection to Redis. It dials when it is first used, and again after it broke."""
+    """One Redis connection. It connects at first use, and again after it broke."""
 
     def __init__(self, url: str) -> None:
         self._url = urlsplit(url)
@@ -43,7 +43,7 @@ class Connection:
         self._reader: Any = None
 
     def do(self, *command: Any) -> Any:
-        """Sends a command and reads its reply: bytes, int, list, or None for what is not there."""
+        """Sends a command and returns its reply: bytes, int, list or None."""
         try:
             if self._socket is None:
                 self._dial()
@@ -81,7 +81,7 @@ class Connection:
         return self._read()
 
     def _read(self) -> Any:
-        """Reads one value. An error that stands in for a value is a value here: an array may hold it."""
+        """Reads one value. It returns an error reply as a value, because an array can contain one."""
         line = self._reader.readline()
         if not line.endswith(b"\r\n"):
             raise ConnectionResetError("the connection was closed")
@@ -106,10 +106,9 @@ class Connection:
 
 
 class Bundle:
-    """The core scripts, as lua/manifest.json lays them out for every client.
+    """The core scripts, as lua/manifest.json describes them.
 
-    It refuses a script whose SHA-1 is not the one in the manifest: the clients of a queue run the same bytes, or they
-    do not agree on what a job is.
+    It rejects a script whose SHA-1 differs from the manifest, because all clients of a queue must run the same scripts.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -122,14 +121,14 @@ class Bundle:
             self._scripts[script["name"]] = {**script, "source": source}
 
     def run(self, connection: Connection, queue: str, name: str, **args: Any) -> Any:
-        """Runs a script; its arguments go by the words that the manifest has for them. One that is safe to repeat is
-        sent again when its answer was lost."""
+        """Runs a script, with its arguments by their names in the manifest. If the reply is lost, it repeats a
+        repeatable script."""
         script = self._scripts[name]
         keys = [
             key.replace("{q}", "{" + queue + "}").replace("<id>", args.get("id", ""))
             for key in [*script["keys"], *script.get("optionalKeys", [])]
         ]
-        # Optional arguments come last, and this client has no use for them.
+        # Optional arguments come last. This client does not use them.
         words = [args[word] for word in script["args"] if not word.endswith("?")]
         command = ["EVALSHA", script["sha1"], len(keys), *keys, *words]
         for sends in range(1, MAX_SENDS + 1):
@@ -142,7 +141,7 @@ class Bundle:
 
     @staticmethod
     def _evalsha(connection: Connection, command: list, source: bytes) -> Any:
-        """Sends the script itself only to a Redis that does not have it."""
+        """Loads the script only if Redis does not have it."""
         try:
             return connection.do(*command)
         except RedisError as error:
@@ -154,8 +153,7 @@ class Bundle:
 
 @dataclass(frozen=True)
 class Job:
-    """A job under a lease. The token fences it: only the newest one moves the job, and it is the number of the attempt
-    as well."""
+    """A claimed job. Only the newest token moves it. The token is also the number of the attempt."""
 
     id: str
     token: int
@@ -171,14 +169,14 @@ class Queue:
         self._connection = connection
 
     def check_version(self) -> None:
-        """Refuses a database that bears the wire version of other scripts."""
+        """Rejects a database with a wire version that this client does not know."""
         version = self._connection.do("GET", "{emq}:version")
         if version is not None and not version.startswith((b"echomq:2.", b"echomq:3.")):
-            raise ValueError(f"the database is of the wire version {version.decode(errors='replace')}")
+            raise ValueError(f"wire version not accepted: {version.decode(errors='replace')}")
 
     def claim(self, lease_s: float) -> Optional[Job]:
-        """Takes the oldest job, or None when there is none or the queue is paused. Pausing is a rule of the clients: the
-        scripts do not know of it."""
+        """Returns the oldest job, or None if there is none or the queue is paused. The client must check for a pause: the
+        scripts do not."""
         while not self._connection.do("HEXISTS", self._key("meta"), "paused"):
             fields = self._run("claim", jobPrefix=self._key("job:"), leaseMs=round(lease_s * 1000))
             if not fields:
@@ -186,17 +184,16 @@ class Queue:
             job_id, payload, token = fields
             if payload is not None:
                 return Job(job_id.decode(), token, payload)
-            # A ghost: an id whose row is gone. Completing it takes away what the claim left of it, and counts it.
+            # A ghost: an id without a row. To complete it removes the half row that the claim created, and counts it.
             self.complete(Job(job_id.decode(), token))
         return None
 
     def complete(self, job: Job) -> bool:
-        """Retires a job that is done; False means that it was gone already."""
+        """Deletes a finished job. Returns False if the job did not exist."""
         return self._run("complete", id=job.id, token=job.token) == 1
 
     def retry(self, job: Job, delay_s: float, reason: str) -> str:
-        """Gives a job back, to be claimed again after a delay. Answers "scheduled", or "dead" for a job that has been
-        tried often enough, by its own limit or the queue's."""
+        """Reports a failure. Returns "scheduled", or "dead" if the job has used its budget."""
         error = reason.encode()[:MAX_ERROR_BYTES].decode(errors="ignore")
         delay_ms = round(delay_s * 1000)
         return self._run(
@@ -204,8 +201,7 @@ class Queue:
         ).decode()
 
     def pump(self) -> None:
-        """Moves what is due to pending and takes lapsed leases away, a bounded number at a time, until nothing is
-        left."""
+        """Promotes due jobs and reaps lapsed ones, in bounded steps, until none is left."""
         for name in ("promote", "reap"):
             while self._run(name, jobPrefix=self._key("job:"), limit=PUMP_LIMIT) == PUMP_LIMIT:
                 pass

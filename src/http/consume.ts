@@ -3,7 +3,7 @@ import * as z from 'zod'
 import { isJobId, type JobId } from '../protocol/ids.ts'
 import type { Finding } from '../protocol/json-text.ts'
 import { MAX_ITEMS_PER_SETTLE, MAX_JOBS_PER_CLAIM, MAX_WAIT_MS } from '../protocol/limits.ts'
-import type { Refusal } from '../protocol/refusals.ts'
+import type { Result } from '../protocol/refusals.ts'
 import type { Claimed, Settled, Settlement } from '../queue/consume.ts'
 import type { Queue } from '../queue/database.ts'
 import { createPollingWaiter } from '../wake/polling.ts'
@@ -192,7 +192,7 @@ function move<Body extends z.ZodType>(
   action: keyof typeof moves,
   [summary, description]: readonly [string, string],
   body: Body,
-  handle: (queue: Queue, id: JobId, body: z.output<Body>) => Promise<object | Refusal>,
+  handle: (queue: Queue, id: JobId, body: z.output<Body>) => Promise<Result<object>>,
 ): Route {
   return route({
     method: 'POST',
@@ -206,12 +206,6 @@ function move<Body extends z.ZodType>(
     errors: ['stale', 'gone', 'wrong_kind'],
     handle: async ({ queue, id, body }) => ok(accepted(await handle(queue, id, body as z.output<Body>))),
   })
-}
-
-/** Settles one job by the batch script. */
-async function settleOne(queue: Queue, item: Settlement): Promise<Settled | Refusal> {
-  const { results } = await queue.settle([item])
-  return results[0] as Settled | Refusal
 }
 
 export const consumeRoutes = [
@@ -255,10 +249,7 @@ export const consumeRoutes = [
       'Nothing of the job remains. A holder whose lease ran out may still complete it as long as nobody else has claimed it. Safe to repeat: the second answer is 410 `gone`.',
     ],
     moves.complete,
-    async (queue, id, { token }) => {
-      const result = await queue.complete(id, token)
-      return typeof result === 'string' ? { id, status: result } : result
-    },
+    (queue, id, { token }) => queue.complete(id, token),
   ),
   move(
     'retry',
@@ -267,11 +258,7 @@ export const consumeRoutes = [
       'The job waits in the schedule for its backoff, exponential and with full jitter, or goes to dead when its budget is spent. Safe to repeat: the second answer is 409 `stale`, `released`.',
     ],
     moves.retry,
-    async (queue, id, { token, ...how }) => {
-      const result = await queue.retry(id, token, how)
-      if ('refused' in result) return result
-      return result.status === 'dead' ? { id, status: 'dead' } : { id, ...result }
-    },
+    (queue, id, { token, ...how }) => queue.retry(id, token, how),
   ),
   move(
     'fail',
@@ -280,7 +267,7 @@ export const consumeRoutes = [
       'For a job that no attempt can help. It stays dead until it is redriven or removed. Safe to repeat: the second answer is 409 `stale`, `released`.',
     ],
     moves.fail,
-    (queue, id, body) => settleOne(queue, { action: 'fail', id, ...body }),
+    (queue, id, { token, error }) => queue.fail(id, token, error),
   ),
   move(
     'release',
@@ -289,9 +276,9 @@ export const consumeRoutes = [
       'For a consumer that must stop, or cannot take the job now. The attempt does not count. Safe to repeat: the second answer is 409 `stale`, `released`.',
     ],
     moves.release,
-    async (queue, id, body) => {
-      const result = await settleOne(queue, { action: 'release', id, ...body })
-      return 'refused' in result ? result : { id, status: result.status }
+    async (queue, id, { token, delayMs }) => {
+      const result = await queue.release(id, token, delayMs)
+      return result.ok ? { ok: true, value: { id, status: result.value.status } } : result
     },
   ),
   move(
@@ -301,7 +288,7 @@ export const consumeRoutes = [
       "The lease ends `leaseMs` after the server's now, whatever was left of it. A lease that ran out and was not taken back yet is revived. Safe to repeat.",
     ],
     moves.extend,
-    (queue, id, body) => settleOne(queue, { action: 'extend', id, ...body }),
+    (queue, id, { token, leaseMs }) => queue.extend(id, token, leaseMs),
   ),
   route({
     method: 'POST',
@@ -329,8 +316,8 @@ export const consumeRoutes = [
       const answers = settled.results.values()
       const results = items.map((item) => {
         if ('result' in item) return item.result
-        const result = answers.next().value as Settled | Refusal
-        return 'refused' in result ? { id: item.settlement.id, error: itemError(result) } : result
+        const result = answers.next().value as Result<Settled>
+        return result.ok ? result.value : { id: item.settlement.id, error: itemError(result.refusal) }
       })
       const members = [`"results":${JSON.stringify(results)}`]
       if (settled.claimed !== undefined)

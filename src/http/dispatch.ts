@@ -5,7 +5,7 @@
 import type { Settings } from '../env.ts'
 import { classifyJobId, isJobId, type JobId } from '../protocol/ids.ts'
 import { isQueueName } from '../protocol/keys.ts'
-import type { Database } from '../queue/database.ts'
+import type { OpenDatabase } from '../queue/database.ts'
 import { allows, authenticate, type Grant } from './auth.ts'
 import { readBody } from './body.ts'
 import { ProblemError } from './problem.ts'
@@ -13,7 +13,7 @@ import { type Answer, JsonText, type Method, type Route } from './route.ts'
 import { noFields, plainName, validate } from './validate.ts'
 
 /** What a request is served with. */
-export type Backing = { readonly settings: Settings; readonly database: Database }
+export type Backing = { readonly settings: Settings; readonly database: OpenDatabase }
 
 /** Serves one path: every method of it. `parameters` are the segments of the path, decoded. */
 export function createDispatcher(routes: readonly Route[]) {
@@ -38,7 +38,7 @@ export function createDispatcher(routes: readonly Route[]) {
     // No body at all is an empty one: where a field is needed, that is what it lacks.
     const given = json === undefined ? {} : json.value
     const body = route.body === undefined ? undefined : validate(route.body, given, 'body')
-    const database = fenced(backing.database)
+    const database = backing.database.fenced
     const queue = name === undefined ? undefined : database.queue(name)
     return respond(await route.handle({ request, settings, database, grant, body, json, query, queue, id }))
   }
@@ -84,15 +84,6 @@ function readQuery(search: URLSearchParams): Record<string, string> {
     Object.defineProperty(query, name, { value, enumerable: true })
   }
   return query
-}
-
-/** The database behind its fence: whatever a handler asks first, the fence is passed before. */
-function fenced({ fence, port, ...database }: Database): Database {
-  const send: Database['port']['send'] = async (commands) => {
-    await fence.pass()
-    return port.send(commands)
-  }
-  return { ...database, fence, port: { send } }
 }
 
 function respond({ status, body, contentType = 'application/json' }: Answer): Response {

@@ -4,11 +4,8 @@
  */
 import * as z from 'zod'
 import type { EnvReading } from '../env.ts'
-import { GLOBAL_KEYS } from '../protocol/keys.ts'
 import type { Database } from '../queue/database.ts'
 import { WireVersionError } from '../queue/fence.ts'
-import { integer, list, optionalText, text } from '../queue/replies.ts'
-import { run } from '../queue/scripts.ts'
 import { RefusedTokenError } from '../queue/upstash.ts'
 
 const CHECK = ['ok', 'failed'] as const
@@ -37,9 +34,6 @@ export const readinessSchema = z.object({
 type Check = (typeof CHECK)[number]
 export type Readiness = z.infer<typeof readinessSchema>
 
-/** Whether a policy of Redis lets it remove rows when memory is short: every queue loses jobs under one. */
-const isEvicting = (info: string): boolean => /maxmemory_policy:(?!noeviction)/.test(info)
-
 /** Looks at everything that a request needs, and logs what is not as it should be. Never throws. */
 export async function readiness(env: EnvReading, database: Database | undefined): Promise<Readiness> {
   const problems = env.ok ? [] : [...env.problems]
@@ -50,17 +44,9 @@ export async function readiness(env: EnvReading, database: Database | undefined)
   let ageMs: number | null = null
   if (database !== undefined) {
     try {
-      const [version, mark, time, info] = await run(database.port, [
-        ['GET', GLOBAL_KEYS.version],
-        ['GET', GLOBAL_KEYS.maintenance],
-        ['TIME'],
-        ['INFO', 'memory'],
-      ])
-      const [seconds, micros] = list(time).map(integer)
-      const markedAt = optionalText(mark)
-      if (markedAt !== undefined)
-        ageMs = Math.max(0, Math.floor((seconds ?? 0) * 1000 + (micros ?? 0) / 1000 - Number(markedAt)))
-      redis = info instanceof Uint8Array && isEvicting(text(info)) ? 'evicting' : 'ok'
+      const { version, maintenanceAgeMs, isEvicting } = await database.probe()
+      ageMs = maintenanceAgeMs ?? null
+      redis = isEvicting ? 'evicting' : 'ok'
       if (redis === 'evicting') problems.push('Redis may remove jobs when memory is short')
       database.fence.judge(version)
       wireVersion = 'ok'

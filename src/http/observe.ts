@@ -3,9 +3,9 @@ import * as z from 'zod'
 import { mintedAt } from '../protocol/ids.ts'
 import { isQueueName, queueMatches } from '../protocol/keys.ts'
 import { DEFAULT_PAGE, MAX_PAGE } from '../protocol/limits.ts'
-import { JOB_STATES } from '../protocol/refusals.ts'
+import { JOB_STATES } from '../protocol/states.ts'
 import type { Scope } from '../protocol/tokens.ts'
-import { type PageCursor, type QueueStats, registeredQueues, statsOf } from '../queue/observe.ts'
+import type { PageCursor, QueueStats } from '../queue/observe.ts'
 import { allows, type Grant } from './auth.ts'
 import { storedJobText } from './jobs-json.ts'
 import { metricsText } from './metrics.ts'
@@ -141,7 +141,7 @@ async function visibleQueues({
   settings,
   grant,
 }: Pick<Call, 'database' | 'settings' | 'grant'>): Promise<string[]> {
-  const names = new Set([...(await registeredQueues(database.port)), ...settings.queues])
+  const names = new Set([...(await database.registry.names()), ...settings.queues])
   return [...names].filter((name) => grant.queues.some((pattern) => queueMatches(pattern, name))).sort()
 }
 
@@ -150,7 +150,7 @@ async function readableStats(
   { database }: Pick<Call, 'database'>,
   queues: readonly string[],
 ): Promise<QueueStats[]> {
-  const { readable, unreadable } = await statsOf(database.port, queues)
+  const { readable, unreadable } = await database.registry.stats(queues)
   for (const queue of unreadable) console.error(`queue ${queue} is left out: a key of it holds another type`)
   return readable
 }

@@ -141,7 +141,7 @@ export const operateRoutes = [
       },
     },
     errors: ['gone', 'wrong_state', 'wrong_kind'],
-    handle: async ({ queue, id }) => ok({ id, status: accepted(await queue.redrive(id)) }),
+    handle: async ({ queue, id }) => ok(accepted(await queue.redrive(id))),
   }),
   route({
     method: 'POST',
@@ -214,8 +214,7 @@ export const operateRoutes = [
     handle: async ({ queue, id, body, database }) => {
       const { runAt, delayMs = 0 } = body
       refuseTooFarAhead(runAt, database.now())
-      const moved = await queue.reschedule(id, runAt === undefined ? { delayMs } : { runAt })
-      return ok({ id, ...accepted(moved) })
+      return ok(accepted(await queue.reschedule(id, runAt === undefined ? { delayMs } : { runAt })))
     },
   }),
   route({
@@ -249,7 +248,7 @@ export const operateRoutes = [
       },
     },
     errors: [],
-    handle: async ({ queue, body }) => ok(await queue.drain(body.state, body.limit ?? DEFAULT_MOVE_LIMIT)),
+    handle: async ({ queue, body }) => ok(await queue.purge(body.state, body.limit ?? DEFAULT_MOVE_LIMIT)),
   }),
   route({
     method: 'POST',

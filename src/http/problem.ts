@@ -8,7 +8,7 @@
  * itself. As a text it is the same everywhere, so it can be compared; and it needs no domain that could be lost.
  */
 import { ERRORS, type ErrorCode } from '../errors.ts'
-import type { JobState } from '../protocol/refusals.ts'
+import type { JobState } from '../protocol/states.ts'
 
 /** A field of the request that was refused: where it stands (`jobs.3.delayMs`) and what is wrong with it. */
 export type FieldError = { readonly path: string; readonly message: string }

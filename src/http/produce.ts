@@ -7,7 +7,7 @@ import {
   MAX_JOBS_PER_ENQUEUE,
   MIN_IDEMPOTENCY_TTL_MS,
 } from '../protocol/limits.ts'
-import type { Refusal } from '../protocol/refusals.ts'
+import type { Result } from '../protocol/refusals.ts'
 import type { Queue } from '../queue/database.ts'
 import type { Enqueued, NewJob } from '../queue/produce.ts'
 import { findingProblem } from './body.ts'
@@ -120,8 +120,8 @@ async function enqueueMany(call: EnqueueCall): Promise<Answer> {
   }
   const enqueued = good.length === 0 ? [] : await call.queue.enqueueMany(good.map(({ job }) => job))
   for (const [nth, { index }] of good.entries()) {
-    const result = enqueued[nth] as Enqueued | Refusal
-    results[index] = 'refused' in result ? { error: itemError(result) } : result
+    const result = enqueued[nth] as Result<Enqueued>
+    results[index] = result.ok ? result.value : { error: itemError(result.refusal) }
   }
   return ok({ results })
 }
@@ -129,7 +129,7 @@ async function enqueueMany(call: EnqueueCall): Promise<Answer> {
 async function enqueueOne(call: EnqueueCall): Promise<Answer> {
   const value = withHeaderKey(call.body, call.request.headers.get('Idempotency-Key'))
   const [result] = await call.queue.enqueueMany([readJob(value, call.json?.payloadText, limitsOf(call))])
-  const enqueued = accepted(result as Enqueued | Refusal)
+  const enqueued = accepted(result as Result<Enqueued>)
   return { status: enqueued.status === 'duplicate' ? 200 : 201, body: enqueued }
 }
 

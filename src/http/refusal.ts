@@ -1,6 +1,6 @@
 /** Refusals of the queue as problems of the API: one mapping, for single moves and for items of a batch. */
 import type { ErrorCode } from '../errors.ts'
-import type { Refusal } from '../protocol/refusals.ts'
+import type { Refusal, Result } from '../protocol/refusals.ts'
 import { ProblemError, type ProblemExtras } from './problem.ts'
 
 type Description = { code: ErrorCode; detail: string; extras: ProblemExtras }
@@ -38,10 +38,10 @@ export function refused(refusal: Refusal): ProblemError {
   return new ProblemError(code, detail, extras)
 }
 
-/** Throws a refusal as a problem; passes everything else on. */
-export function accepted<T>(result: T | Refusal): Exclude<T, Refusal> {
-  if (typeof result === 'object' && result !== null && 'refused' in result) throw refused(result)
-  return result as Exclude<T, Refusal>
+/** The value of a result; throws a refusal as a problem. */
+export function accepted<T>(result: Result<T>): T {
+  if (!result.ok) throw refused(result.refusal)
+  return result.value
 }
 
 /** A refusal as the `error` of an item. */

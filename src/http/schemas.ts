@@ -14,7 +14,7 @@ import {
   MAX_MAX_ATTEMPTS,
   MIN_LEASE_MS,
 } from '../protocol/limits.ts'
-import { JOB_STATES } from '../protocol/refusals.ts'
+import { JOB_STATES } from '../protocol/states.ts'
 import { ProblemError } from './problem.ts'
 
 /** An integer from `min` to `max`, both included. */

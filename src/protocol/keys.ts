@@ -1,6 +1,6 @@
 /**
- * The names: which texts are queues, patterns, idempotency keys, claim ids and wire versions, and under which Redis key
- * everything is kept. The only place that knows either.
+ * Names: the grammar of queue names, patterns, idempotency keys, claim ids and wire versions, and the Redis keys.
+ * A key is a template, written as in the headers of the scripts, and `fillKey` is the only code that fills one.
  *
  * A queue name never holds a brace or a colon, so no name can reach another queue's keys, and the hash tag
  * `{q}` puts all keys of a queue into one slot of a Redis Cluster.
@@ -45,63 +45,81 @@ export const wireMatches = (pattern: string, version: string): boolean => {
   return pattern.endsWith('.') ? version.startsWith(pattern) : version === pattern
 }
 
-/** The Redis keys of one queue. */
-export type Keyspace = {
+/** The Redis keys of one queue, as templates. */
+export const KEY_TEMPLATES = {
   /** zset of ids, score 0: mint order. */
-  readonly pending: string
+  pending: 'emq:{q}:pending',
   /** zset of ids by lease deadline, server ms. */
-  readonly active: string
+  active: 'emq:{q}:active',
   /** zset of ids by run-at, ms. */
-  readonly schedule: string
-  /** zset of ids, score 0: the morgue. */
-  readonly dead: string
-  /** hash: the settings; the field `paused` present means paused. */
-  readonly meta: string
+  schedule: 'emq:{q}:schedule',
+  /** zset of ids, score 0: the dead letters. */
+  dead: 'emq:{q}:dead',
+  /** hash: the settings; the queue is paused while the field `paused` exists. */
+  meta: 'emq:{q}:meta',
   /** hash, field `count`: jobs completed. */
-  readonly completed: string
+  completed: 'emq:{q}:metrics:completed',
   /** hash, field `count`: jobs that died. */
-  readonly failed: string
-  /** hash, field `count`: ids met without a row. */
-  readonly ghosts: string
-  /** zset of ids by `startBy`, ms: the jobs that expire when nobody starts them. */
-  readonly startBy: string
-  /** What the key of every row begins with; the id is the rest. */
-  readonly jobPrefix: string
+  failed: 'emq:{q}:metrics:failed',
+  /** hash, field `count`: ghosts removed. */
+  ghosts: 'emq:{q}:metrics:ghosts',
+  /** zset of ids by `startBy`, ms: the jobs that expire unless a consumer starts them. */
+  startBy: 'emq:{q}:start-by',
   /** hash: the row of a job. */
-  job(id: string): string
+  job: 'emq:{q}:job:<id>',
   /** string with a TTL: the id of the job that was enqueued under an idempotency key. */
-  idempotency(key: string): string
-  /** What a batch claim handed out, with a TTL. */
-  claim(claimId: string): string
+  idempotency: 'emq:{q}:de:<key>',
+  /** The jobs that a batch claim returned, with a TTL. */
+  claim: 'emq:{q}:claim:<claimId>',
+} as const
+
+/**
+ * The key of a template, or undefined when there is no value for one of its `<words>`.
+ *
+ * @throws {RangeError} when the queue name is invalid: an unchecked name must never become a key.
+ *
+ * @example
+ * fillKey('emq:{q}:job:<id>', { q: 'emails', id: 'JOB0KHTOWnGLuC' }) // 'emq:{emails}:job:JOB0KHTOWnGLuC'
+ */
+export function fillKey(template: string, values: Readonly<Record<string, unknown>>): string | undefined {
+  const { q } = values
+  if (template.includes('{q}') && !(typeof q === 'string' && isQueueName(q)))
+    throw new RangeError('Invalid queue name')
+  let isComplete = true
+  const key = template.replace(/\{q\}|<(\w+)>/g, (_, word: string | undefined) => {
+    if (word === undefined) return `{${q}}`
+    isComplete &&= values[word] !== undefined
+    return String(values[word])
+  })
+  return isComplete ? key : undefined
+}
+
+type Words = 'job' | 'idempotency' | 'claim'
+
+/** The Redis keys of one queue. */
+export type Keyspace = { readonly [Name in Exclude<keyof typeof KEY_TEMPLATES, Words>]: string } & {
+  readonly [Name in Words]: (word: string) => string
+} & {
+  /** The beginning of the key of every row; the id is the rest. */
+  readonly jobPrefix: string
 }
 
 /**
  * The keys of a queue.
  *
- * @throws {RangeError} when the name is no queue name: an unchecked name must never become a key.
+ * @throws {RangeError} when the queue name is invalid.
  */
-export const keyspace = (queue: string): Keyspace => {
-  if (!isQueueName(queue)) throw new RangeError('not a queue name')
-  const prefix = `emq:{${queue}}:`
-  const jobPrefix = `${prefix}job:`
-  return {
-    pending: `${prefix}pending`,
-    active: `${prefix}active`,
-    schedule: `${prefix}schedule`,
-    dead: `${prefix}dead`,
-    meta: `${prefix}meta`,
-    completed: `${prefix}metrics:completed`,
-    failed: `${prefix}metrics:failed`,
-    ghosts: `${prefix}metrics:ghosts`,
-    startBy: `${prefix}start-by`,
-    jobPrefix,
-    job: (id) => `${jobPrefix}${id}`,
-    idempotency: (key) => `${prefix}de:${key}`,
-    claim: (claimId) => `${prefix}claim:${claimId}`,
-  }
+export function keyspace(queue: string): Keyspace {
+  const entries = Object.entries(KEY_TEMPLATES).map(([name, template]) => {
+    const fill = (word = ''): string =>
+      fillKey(template, { q: queue, id: word, key: word, claimId: word }) ?? ''
+    return [name, template.includes('<') ? fill : fill()]
+  })
+  const keys = Object.fromEntries(entries) as Omit<Keyspace, 'jobPrefix'>
+  return { ...keys, jobPrefix: keys.job('') }
 }
 
-/** The keys of no queue: all in the slot `{emq}`. */
+/** The keys that belong to no queue: all in the slot `{emq}`. */
 export const GLOBAL_KEYS = {
   /** string: the deployment's wire version. */
   version: '{emq}:version',

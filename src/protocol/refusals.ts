@@ -1,51 +1,47 @@
 /**
- * Refusals: a script that will not make a move says so in a text that leads with its class word. Here that text
- * becomes a value; what is not a refusal is `undefined` and somebody else's concern.
+ * Results of moves. A script that rejects a move returns an error text that starts with a class word; `parseRefusal`
+ * turns that text into a value. Any other error is a failure, not a refusal.
  */
+import { isJobState, type JobState } from './states.ts'
 
-/** Why a token is not the live one. */
-export type StaleReason =
-  /** Somebody else holds the job, or has held it since; or the token never was. */
-  | 'superseded'
-  /** The holder gave the job back before, or it was redriven. */
-  | 'released'
-  /** The lease ran out and the reaper took the job away. */
-  | 'lapsed'
+/** What a move returns, alone or as an element of a batch. */
+export type Result<T> =
+  | { readonly ok: true; readonly value: T }
+  | { readonly ok: false; readonly refusal: Refusal }
 
-export const JOB_STATES = ['pending', 'active', 'scheduled', 'dead'] as const
-export type JobState = (typeof JOB_STATES)[number]
-
-/** Whether a word is a state. What a row says need not be one: other clients write rows, too. */
-export const isJobState = (word: string | undefined): word is JobState =>
-  JOB_STATES.some((state) => state === word)
-
-/** A move that was refused, and why. */
+/** Why a move was rejected. */
 export type Refusal =
   | { readonly refused: 'stale'; readonly reason: StaleReason }
-  | { readonly refused: 'gone' }
-  | { readonly refused: 'wrong_kind' }
-  /** Without a state where the row names none. */
+  | { readonly refused: 'gone' | 'wrong_kind' | 'locked' | 'overloaded' }
+  /** Without a state when the row names an unknown one. */
   | { readonly refused: 'wrong_state'; readonly state?: JobState }
-  | { readonly refused: 'locked' }
-  | { readonly refused: 'overloaded' }
 
-/** The refusal in an error text of a script; `undefined` when the text is none. */
+/** Why a fencing token is stale. */
+export type StaleReason =
+  /** Another claim has a newer token, or the token was never valid. */
+  | 'superseded'
+  /** The holder gave the job back before, or the job was redriven. */
+  | 'released'
+  /** The lease lapsed and the reaper took the job. */
+  | 'lapsed'
+
+export const accept = <T>(value: T): Result<T> => ({ ok: true, value })
+export const refuse = (refusal: Refusal): Result<never> => ({ ok: false, refusal })
+
+/** The refusal in the error text of a script; undefined when the text is another error. */
 export function parseRefusal(text: string): Refusal | undefined {
-  switch (text.split(' ', 1)[0]) {
+  const words = text.split(' ')
+  switch (words[0]) {
     case 'EMQKIND':
       return { refused: 'wrong_kind' }
     case 'EMQSTALE': {
       if (text.startsWith('EMQSTALE job gone')) return { refused: 'gone' }
-      const reason = text.endsWith('(lapsed)')
-        ? 'lapsed'
-        : text.endsWith('(released)')
-          ? 'released'
-          : 'superseded'
-      return { refused: 'stale', reason }
+      const reason = (['lapsed', 'released'] as const).find((word) => text.endsWith(`(${word})`))
+      return { refused: 'stale', reason: reason ?? 'superseded' }
     }
     case 'EMQSTATE': {
-      const word = text.split(' ').at(-1)
-      return isJobState(word) ? { refused: 'wrong_state', state: word } : { refused: 'wrong_state' }
+      const state = words.at(-1)
+      return isJobState(state) ? { refused: 'wrong_state', state } : { refused: 'wrong_state' }
     }
     case 'EMQLOCK':
       return { refused: 'locked' }

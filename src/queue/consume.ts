@@ -1,17 +1,16 @@
 /**
- * Consuming: claims under a lease with a fencing token, and what a holder can do with the job afterwards.
+ * Consuming: claims under a lease with a fencing token, and the moves of a job by its holder.
  *
- * A claim takes one of two ways. Without a limit it is one run of the contract's script, and once a second a look at
- * the queue goes first (is it paused, is anything due); what that look found is remembered here, per queue, for as
- * long as the isolate lives. With a limit it is the batch script, which looks for itself in the same run.
+ * A claim with a limit is one run of the batch script, which reads the pause and sweeps in the same run. A claim without
+ * a limit is one run of the contract's script, behind a sweep that this isolate remembers for a second.
  */
-import { keyspace } from '../protocol/keys.ts'
-import { DEFAULT_LEASE_MS } from '../protocol/limits.ts'
-import type { Refusal, StaleReason } from '../protocol/refusals.ts'
-import { createCore } from './core.ts'
-import { type RedisPort, type Reply, UpstreamError } from './redis.ts'
-import { bytes, groups, integer, list, optionalInteger, optionalText, text } from './replies.ts'
+import { accept, type Result, refuse, type StaleReason } from '../protocol/refusals.ts'
+import type { QueueContext, QueueRef } from './context.ts'
+import { claimRow, complete, type Retried } from './core.ts'
+import { type Reply, UpstreamError } from './redis.ts'
+import { bytes, groups, integer, list, text } from './replies.ts'
 import { call, run, type ScriptCall } from './scripts.ts'
+import { sweepForClaim } from './sweep.ts'
 
 /** A job in the hands of a consumer. */
 export type ClaimedJob = {
@@ -26,20 +25,20 @@ export type ClaimedJob = {
 export type Claimed = {
   readonly jobs: readonly ClaimedJob[]
   readonly paused: boolean
-  /** Milliseconds until the next job is due or a lease lapses, when the script has looked. */
+  /** Milliseconds until the next job is due or a lease lapses, when the script has read it. */
   readonly nextMs?: number | undefined
 }
 
 export type ClaimOptions = {
   readonly leaseMs?: number | undefined
   readonly limit?: number | undefined
-  /** Names the claim, so that a repeat gives the same jobs and tokens. */
+  /** Names the claim, so that a repeat returns the same jobs and tokens. */
   readonly claimId?: string | undefined
 }
 
 type Settling = { readonly id: string; readonly token: number }
 
-/** What becomes of a job that was claimed. Delays and leases are in ms. */
+/** A move of a claimed job. Delays and leases are in ms. */
 export type Settlement = Settling &
   (
     | { readonly action: 'complete' }
@@ -55,176 +54,161 @@ export type Settlement = Settling &
   )
 
 export type Settled =
-  | { readonly id: string; readonly status: 'completed' | 'dead' | 'pending' }
-  | { readonly id: string; readonly status: 'scheduled'; readonly delayMs: number }
+  | { readonly id: string; readonly status: 'completed' | 'pending' }
+  | Retried
   | { readonly id: string; readonly status: 'extended'; readonly leaseMs: number }
 
-/** How long what a look at the queue found is believed, in ms: a pause stops claims within this time. */
-const LOOK_EVERY_MS = 1_000
-const SWEEP_LIMIT = 100
-/** Ghosts in a row that one claim removes before it answers that there is nothing. */
+/** Ghosts in a row that one claim removes before it returns no job. */
 const MAX_GHOSTS = 100
 
-/** What an isolate remembers of a queue between claims. */
-export type Look = { at: number; paused: boolean; capped: boolean; leaseMs: number }
+const FIRST_HINT_MS = 50
+const LONGEST_HINT_MS = 1_000
 
-export function createConsumer(port: RedisPort, queue: string, look: Look, now: () => number) {
-  const keys = keyspace(queue)
-  const core = createCore(port, queue)
-  const sweepKeys = [
-    keys.active,
-    keys.pending,
-    keys.schedule,
-    keys.dead,
-    keys.failed,
-    keys.ghosts,
-    keys.meta,
-    keys.startBy,
-  ]
+const claimCall = (q: string, limit: number, { leaseMs, claimId }: ClaimOptions): ScriptCall =>
+  call('claim_many', { q, leaseMs, limit, jitter: Math.random(), claimId })
 
-  const claimManyCall = (limit: number, { leaseMs, claimId }: ClaimOptions): ScriptCall =>
-    call('claim_many', claimId === undefined ? sweepKeys : [...sweepKeys, keys.claim(claimId)], [
-      keys.jobPrefix,
-      leaseMs ?? '',
-      limit,
-      Math.random(),
-    ])
-
-  const claimMany = async (limit: number, options: ClaimOptions): Promise<Claimed> =>
-    readClaim((await run(port, [claimManyCall(limit, options)]))[0])
-
-  function readClaim(reply: Reply | undefined): Claimed {
-    const [status, nextMs, ...rest] = list(reply)
-    const next = integer(nextMs)
-    return {
-      paused: text(status) === 'paused',
-      nextMs: next < 0 ? undefined : next,
-      jobs: groups(rest, 4).map(([id, payload, token, leaseMs]) => ({
-        id: text(id),
-        payload: bytes(payload) ?? new Uint8Array(),
-        token: integer(token),
-        leaseMs: integer(leaseMs),
-      })),
-    }
-  }
-
-  async function lookAtQueue(): Promise<void> {
-    const [swept, settings] = await run(port, [
-      call('sweep', sweepKeys, [keys.jobPrefix, SWEEP_LIMIT, Math.random()]),
-      ['HMGET', keys.meta, 'paused', 'maxActive', 'leaseMs'],
-    ])
-    list(swept)
-    const [paused, maxActive, leaseMs] = list(settings)
-    look.paused = optionalText(paused) !== undefined
-    look.capped = (optionalInteger(maxActive) ?? 0) > 0
-    look.leaseMs = optionalInteger(leaseMs) ?? DEFAULT_LEASE_MS
-    look.at = now()
-  }
-
-  const settleCall = (items: readonly Settlement[]): ScriptCall =>
-    call(
-      'settle',
-      [
-        keys.active,
-        keys.pending,
-        keys.schedule,
-        keys.dead,
-        keys.completed,
-        keys.failed,
-        keys.ghosts,
-        keys.meta,
-        keys.startBy,
-        ...items.map(({ id }) => keys.job(id)),
-      ],
-      items.flatMap((item) => [
-        item.action,
-        item.id,
-        item.token,
-        millisecondsOf(item),
-        item.action === 'retry' ? (item.maxAttempts ?? '') : '',
-        'error' in item ? (item.error ?? '') : '',
-        Math.random(),
-      ]),
-    )
-
-  const readSettled = (reply: Reply | undefined, items: readonly Settlement[]): (Settled | Refusal)[] => {
-    const pairs = groups(list(reply), 2)
-    if (pairs.length !== items.length) throw new UpstreamError('Redis answered for fewer jobs than were sent')
-    return items.map(({ id }, nth) => {
-      const [word, detail] = pairs[nth] ?? []
-      const status = text(word)
-      switch (status) {
-        case 'completed':
-        case 'dead':
-        case 'pending':
-          return { id, status }
-        case 'scheduled':
-          return { id, status, delayMs: integer(detail) }
-        case 'extended':
-          return { id, status, leaseMs: integer(detail) }
-        case 'gone':
-          return { refused: 'gone' }
-        case 'stale':
-          return { refused: 'stale', reason: text(detail) as StaleReason }
-        default:
-          throw new UpstreamError('Redis answered a status that does not exist')
-      }
-    })
-  }
-
+function readClaim(reply: Reply | undefined): Claimed {
+  const [status, nextMs, ...rest] = list(reply)
+  const next = integer(nextMs)
   return {
-    /** Claims up to `limit` jobs by the batch script; without a limit one job by the contract's script. */
-    async claim(options: ClaimOptions): Promise<Claimed> {
-      if (options.limit !== undefined) {
-        return claimMany(options.limit, options)
-      }
-      const looked = now() - look.at
-      // A clock that was set back must not make an old look young.
-      if (looked < 0 || looked >= LOOK_EVERY_MS) await lookAtQueue()
-      if (look.paused) return { jobs: [], paused: true }
-      // The contract's script does not know the cap: with one, the batch script claims.
-      if (look.capped) return claimMany(1, options)
-      const leaseMs = options.leaseMs ?? look.leaseMs
-      for (let ghosts = 0; ghosts < MAX_GHOSTS; ghosts++) {
-        const job = await core.claim(leaseMs).catch(passOver)
-        // The batch script passes over what stands in the place of a row, or fails where it is a set of the queue.
-        if (job === 'no row') return claimMany(1, options)
-        if (job === undefined) break
-        const { id, token, payload } = job
-        if (payload !== undefined) return { jobs: [{ id, token, payload, leaseMs }], paused: false }
-        await core.complete(id, token)
-      }
-      return { jobs: [], paused: false }
-    },
-
-    /** Settles many jobs, each by its own action, and claims the next ones in the same round trip when asked to. */
-    async settle(
-      items: readonly Settlement[],
-      claim?: ClaimOptions & { readonly limit: number },
-    ): Promise<{ results: (Settled | Refusal)[]; claimed?: Claimed }> {
-      const calls = [settleCall(items), ...(claim === undefined ? [] : [claimManyCall(claim.limit, claim)])]
-      const [settled, claimed] = await run(port, calls)
-      const results = readSettled(settled, items)
-      return claim === undefined ? { results } : { results, claimed: readClaim(claimed) }
-    },
+    paused: text(status) === 'paused',
+    nextMs: next < 0 ? undefined : next,
+    jobs: groups(rest, 4).map(([id, payload, token, leaseMs]) => ({
+      id: text(id),
+      payload: bytes(payload) ?? new Uint8Array(),
+      token: integer(token),
+      leaseMs: integer(leaseMs),
+    })),
   }
 }
 
-/** The contract's script stops at a key of another type: that is no failure of Redis. */
-function passOver(error: unknown): 'no row' {
-  if (error instanceof UpstreamError && error.ofAnotherType) return 'no row'
+async function claimMany({ port, queue }: QueueRef, limit: number, options: ClaimOptions): Promise<Claimed> {
+  const [reply] = await run(port, [claimCall(queue, limit, options)])
+  return readClaim(reply)
+}
+
+/** Claims up to `limit` jobs by the batch script; without a limit, one job by the contract's script. */
+export async function claim(context: QueueContext, options: ClaimOptions): Promise<Claimed> {
+  if (options.limit !== undefined) return claimMany(context, options.limit, options)
+  const rules = await context.memory.sweep.current(() => sweepForClaim(context))
+  if (rules.paused) return { jobs: [], paused: true }
+  // The contract's script does not know the limit of active jobs.
+  if (rules.capped) return claimMany(context, 1, options)
+  const leaseMs = options.leaseMs ?? rules.leaseMs
+  for (let ghosts = 0; ghosts < MAX_GHOSTS; ghosts++) {
+    const job = await claimRow(context, leaseMs).catch(wrongType)
+    // The contract's script stops at a key of the wrong type. The batch script skips such a row, or reports such a set.
+    if (job === 'wrong type') return claimMany(context, 1, options)
+    if (job === undefined) break
+    const { id, token, payload } = job
+    if (payload !== undefined) return { jobs: [{ id, token, payload, leaseMs }], paused: false }
+    await complete(context, id, token)
+  }
+  return { jobs: [], paused: false }
+}
+
+function wrongType(error: unknown): 'wrong type' {
+  if (error instanceof UpstreamError && error.ofAnotherType) return 'wrong type'
   throw error
 }
 
-function millisecondsOf(item: Settlement): number | '' {
+/** When to claim again after a claim that returned `jobs`, in ms: later while the queue stays empty. */
+export function hintMs({ memory }: QueueContext, jobs: number, nextMs: number | undefined): number {
+  if (jobs > 0) {
+    memory.emptyClaims = 0
+    return 0
+  }
+  const growing = FIRST_HINT_MS * 2 ** Math.min(memory.emptyClaims++, 10)
+  return Math.max(1, Math.ceil(Math.min(growing, LONGEST_HINT_MS, nextMs ?? LONGEST_HINT_MS)))
+}
+
+function settleCall(q: string, items: readonly Settlement[]): ScriptCall {
+  const each = items.map((item) => ({
+    action: item.action,
+    id: item.id,
+    token: item.token,
+    ms: millisecondsOf(item),
+    maxAttempts: 'maxAttempts' in item ? item.maxAttempts : undefined,
+    error: 'error' in item ? item.error : undefined,
+    jitter: Math.random(),
+  }))
+  return call('settle', { q, each })
+}
+
+function millisecondsOf(item: Settlement): number | undefined {
   switch (item.action) {
     case 'retry':
-      return item.delayMs ?? ''
+      return item.delayMs
     case 'release':
       return item.delayMs ?? 0
     case 'extend':
       return item.leaseMs
     default:
-      return ''
+      return undefined
   }
 }
+
+function readSettled(id: string, word: Reply | undefined, detail: Reply | undefined): Result<Settled> {
+  const status = text(word)
+  switch (status) {
+    case 'completed':
+    case 'dead':
+    case 'pending':
+      return accept({ id, status })
+    case 'scheduled':
+      return accept({ id, status, delayMs: integer(detail) })
+    case 'extended':
+      return accept({ id, status, leaseMs: integer(detail) })
+    case 'gone':
+      return refuse({ refused: 'gone' })
+    case 'stale':
+      return refuse({ refused: 'stale', reason: text(detail) as StaleReason })
+    default:
+      throw new UpstreamError('Redis returned an unknown status')
+  }
+}
+
+/** Whether a claim returned no job. Redis does not remember it, so it can run again under the same claimId. */
+const isEmptyClaim = (reply: Reply | undefined): boolean => Array.isArray(reply) && reply.length <= 2
+
+/**
+ * Settles many jobs, each by its own action, and can claim the next ones in the same round trip.
+ *
+ * The claim depends on the settle before it, which may free places under the limit of active jobs. When Redis lost the
+ * script of the settle but not that of the claim, the claim runs first: a claim that got no job then runs again after
+ * the settle. One that got jobs keeps them, because a batch may be short and a second claim could not be repeated.
+ */
+export async function settle(
+  { port, queue }: QueueRef,
+  items: readonly Settlement[],
+  next?: ClaimOptions & { readonly limit: number },
+): Promise<{ results: Result<Settled>[]; claimed?: Claimed }> {
+  const calls = [settleCall(queue, items)]
+  if (next !== undefined) calls.push({ ...claimCall(queue, next.limit, next), isIncomplete: isEmptyClaim })
+  const [settled, claimed] = await run(port, calls)
+  const pairs = groups(list(settled), 2)
+  if (pairs.length !== items.length) throw new UpstreamError('Redis returned too few results')
+  const results = items.map(({ id }, nth) => readSettled(id, ...(pairs[nth] as [Reply, Reply])))
+  return next === undefined ? { results } : { results, claimed: readClaim(claimed) }
+}
+
+async function settleOne(ref: QueueRef, item: Settlement): Promise<Result<Settled>> {
+  const { results } = await settle(ref, [item])
+  return results[0] as Result<Settled>
+}
+
+/** Moves a job to dead: it is never retried. */
+export const fail = (ref: QueueRef, id: string, token: number, error?: string): Promise<Result<Settled>> =>
+  settleOne(ref, { action: 'fail', id, token, error })
+
+/** Gives a job back after `delayMs`, default 0, without using its retry budget. */
+export const release = (
+  ref: QueueRef,
+  id: string,
+  token: number,
+  delayMs?: number,
+): Promise<Result<Settled>> => settleOne(ref, { action: 'release', id, token, delayMs })
+
+/** Sets the lease to end `leaseMs` after the server's now. */
+export const extend = (ref: QueueRef, id: string, token: number, leaseMs: number): Promise<Result<Settled>> =>
+  settleOne(ref, { action: 'extend', id, token, leaseMs })

@@ -1,52 +1,48 @@
 /**
- * The fence of versions: a database that another wire version has claimed is refused before anything is written.
+ * The version check: a database with a wire version that is not accepted is rejected before anything is written.
  *
- * Read on an isolate's first contact with a database and again by maintenance, before it visits anything. Only an
- * acceptance is remembered; a refusal is looked at anew by the next request, so that mending the database mends the
- * service.
+ * It runs on an isolate's first contact with a database, and before maintenance sweeps. Only an acceptance is
+ * remembered; after a rejection the next request reads the version again, so the service recovers with the database.
  */
 import { GLOBAL_KEYS, wireMatches } from '../protocol/keys.ts'
-import { type RedisPort, type Reply, repeatIfLost } from './redis.ts'
+import { type RedisPort, repeatIfLost } from './redis.ts'
 import { optionalText } from './replies.ts'
 import { run } from './scripts.ts'
 
-/** The database belongs to another wire version. */
+/** The database has a wire version that is not accepted. */
 export class WireVersionError extends Error {
   override readonly name = 'WireVersionError'
   constructor() {
-    super('the database bears a wire version that this deployment does not accept')
+    super('The database uses a wire version that this deployment does not accept')
   }
-}
-
-export type Fence = {
-  /** Makes sure once per isolate that the database is ours to use. */
-  pass(): Promise<void>
-  /** Judges a reply to GET of the version, read by the caller in a round trip of its own. */
-  judge(version: Reply | undefined): void
 }
 
 export function createFence(
   port: RedisPort,
   { accept, claim }: { accept: readonly string[]; claim: string | undefined },
-): Fence {
+) {
   let passed = false
 
-  function judge(reply: Reply | undefined): void {
-    const version = optionalText(reply)
-    // Where a version is to be claimed, an absent one is ours to use and has yet to be claimed.
+  /** Accepts or rejects a version. An absent one is accepted, unless it has yet to be claimed. */
+  function judge(version: string | undefined): void {
     passed =
       version === undefined ? claim === undefined : accept.some((pattern) => wireMatches(pattern, version))
     if (!passed && version !== undefined) throw new WireVersionError()
   }
 
+  /** Reads the version and judges it, claiming one first when asked to. */
+  async function check(claimed?: string): Promise<void> {
+    const claiming = claimed === undefined ? [] : [['SET', GLOBAL_KEYS.version, claimed, 'NX']]
+    const replies = await run(port, [...claiming, ['GET', GLOBAL_KEYS.version]])
+    judge(optionalText(replies.at(-1)))
+  }
+
   return {
     judge,
-    async pass() {
-      if (passed) return
-      const read = ['GET', GLOBAL_KEYS.version]
-      const claiming = claim === undefined ? [] : [['SET', GLOBAL_KEYS.version, claim, 'NX']]
-      const { result } = await repeatIfLost(() => run(port, [...claiming, read]))
-      judge(result.at(-1))
+    check: () => check(),
+    /** Checks the version once per isolate. */
+    async pass(): Promise<void> {
+      if (!passed) await repeatIfLost(() => check(claim))
     },
   }
 }

@@ -1,9 +1,6 @@
-/**
- * Observing: counts, settings, pages of jobs and single jobs. Nothing here changes anything, and a list reads no
- * payload unless it is asked to.
- */
+/** Observing: stats, settings, pages of jobs and single jobs. It changes nothing, and a list reads payloads only on request. */
 import { classifyJobId, lowestIdAt } from '../protocol/ids.ts'
-import { GLOBAL_KEYS, isQueueName, keyspace } from '../protocol/keys.ts'
+import { GLOBAL_KEYS, keyspace } from '../protocol/keys.ts'
 import {
   DEFAULT_BACKOFF_BASE_MS,
   DEFAULT_BACKOFF_MAX_MS,
@@ -11,7 +8,8 @@ import {
   DEFAULT_MAX_ATTEMPTS,
   MAX_INSTANT_MS,
 } from '../protocol/limits.ts'
-import { isJobState, type JobState } from '../protocol/refusals.ts'
+import { isJobState, type JobState, SET_OF_STATE } from '../protocol/states.ts'
+import type { QueueRef } from './context.ts'
 import type { Command, RedisPort, Reply } from './redis.ts'
 import {
   bytes,
@@ -22,11 +20,12 @@ import {
   optionalInteger,
   optionalNumber,
   optionalText,
+  pairs,
   text,
 } from './replies.ts'
-import { call, run } from './scripts.ts'
+import { run, runScript } from './scripts.ts'
 
-/** The settings in force of a queue; 0 turns a cap or a limit off. */
+/** The settings of a queue in force; 0 means no limit. */
 export type QueueSettings = {
   readonly maxAttempts: number
   readonly backoff: { readonly baseMs: number; readonly maxMs: number }
@@ -48,14 +47,14 @@ export type QueueStats = {
   readonly failed: number
   readonly ghosts: number
   readonly settings: QueueSettings
-  /** Whether there is anything that shows that the queue was ever used. */
+  /** Whether anything shows that the queue was ever used. */
   readonly known: boolean
 }
 
-/** A failure that a row remembers. */
+/** A failure in the history of a job. */
 export type Failure = { readonly attempt: number; readonly at: number; readonly error: string }
 
-/** A job as it is stored. Instants are epoch ms. */
+/** A stored job. Instants are epoch ms. */
 export type StoredJob = {
   readonly id: string
   readonly state: JobState
@@ -83,23 +82,17 @@ export type PageRequest = {
   readonly withPayload: boolean
 }
 
-/** Where a page ended. `seen` counts the ids of that very score that were already read. */
+/** Where a page ended. `seen` counts the ids with the same score that were already read. */
 export type PageCursor = { readonly id: string; readonly score: string; readonly seen: number }
 
-const SET_OF = { pending: 'pending', active: 'active', scheduled: 'schedule', dead: 'dead' } as const
-
 const STATS_COMMANDS = 12
-/** Those of them that read sets and settings, without which nothing can be told of a queue. */
+/** The first of them read the sets and the settings: a queue is unreadable without these. */
 const VITAL_COMMANDS = 8
 
-/** Ids that share the score a page ended with and that may vanish between two pages without one being skipped. */
+/** How many ids with the score of the cursor may disappear between two pages without a job being skipped. */
 const TIES_READ_AGAIN = 1000
 
-function pairs(reply: Reply | undefined): Map<string, Reply> {
-  return new Map(groups(list(reply), 2).map(([field, value]) => [text(field), value ?? null]))
-}
-
-/** The settings in force, from the fields that were set. */
+/** The settings in force: the stored fields, else the defaults. */
 export function readSettings(meta: ReadonlyMap<string, Reply>): QueueSettings {
   const setting = (field: string, otherwise: number): number => optionalInteger(meta.get(field)) ?? otherwise
   return {
@@ -142,7 +135,7 @@ function readStats(queue: string, replies: readonly Reply[]): QueueStats {
     scheduled: integer(scheduled),
     dead: integer(dead),
   }
-  // No move depends on a counter: one that cannot be read has counted nothing.
+  // No move depends on a counter, so an unreadable counter is 0.
   const totals = [completed, failed, ghosts].map((reply) =>
     isOfAnotherType(reply) ? 0 : (optionalInteger(reply) ?? 0),
   )
@@ -150,7 +143,7 @@ function readStats(queue: string, replies: readonly Reply[]): QueueStats {
   return {
     queue,
     counts,
-    // An id that another client made up carries no time.
+    // An ill-formed id of another client has no mint time.
     oldestPending: list(oldest)
       .map(text)
       .find((id) => classifyJobId(id) !== 'ill-formed'),
@@ -169,8 +162,8 @@ function readStats(queue: string, replies: readonly Reply[]): QueueStats {
 }
 
 /**
- * The stats of many queues in one round trip. A queue whose sets or settings hold another type than they should is
- * unreadable, and hides no other.
+ * The stats of many queues in one round trip. A queue is unreadable when one of its keys has the wrong Redis type; the
+ * others are returned all the same.
  */
 export async function statsOf(
   port: RedisPort,
@@ -188,16 +181,10 @@ export async function statsOf(
   return { readable, unreadable }
 }
 
-/** The names in the registry, in byte order. What else somebody may have put there is no queue. */
-export async function registeredQueues(port: RedisPort): Promise<string[]> {
-  const [reply] = await run(port, [['ZRANGE', GLOBAL_KEYS.queues, 0, -1]])
-  return list(reply).map(text).filter(isQueueName).sort()
-}
-
-/** The fields of a row that remember its last failures. */
+/** The fields of a row with its last failures. */
 const FAILURE_FIELDS = ['error:0', 'error:1', 'error:2', 'error:3', 'error:4']
 
-/** The failures that a row remembers, the oldest first. An entry that is not in our form is left out. */
+/** The last failures of a job, oldest first. A malformed entry is skipped. */
 function readFailures(row: ReadonlyMap<string, Reply>): Failure[] {
   return FAILURE_FIELDS.flatMap((field) => {
     const entry = /^(\d{1,15}) (\d{1,15}) (.*)$/s.exec(optionalText(row.get(field)) ?? '')
@@ -211,142 +198,127 @@ const at = (state: JobState, score: number | undefined): Pick<StoredJob, 'runAt'
   return state === 'active' ? { leaseUntil: score } : {}
 }
 
-export function createObserver(port: RedisPort, queue: string) {
-  const keys = keyspace(queue)
-
-  /** The range to read, in the order of reading, and how many of its first jobs belong to the page before. */
-  function rangeOf(page: PageRequest): {
-    by: 'BYLEX' | 'BYSCORE'
-    first: string
-    last: string
-    offset: number
-    again: number
-  } {
-    const reverse = page.order === 'newest'
-    const { cursor } = page
-    if (page.state === 'active' || page.state === 'scheduled') {
-      const [low, high] = ['-inf', '+inf']
-      const again = Math.min(cursor?.seen ?? 0, TIES_READ_AGAIN)
-      return {
-        by: 'BYSCORE',
-        first: cursor?.score ?? (reverse ? high : low),
-        last: reverse ? low : high,
-        offset: (cursor?.seen ?? 0) - again,
-        again,
-      }
+/** The range to read, in the order of reading, and how many of its first jobs belong to the page before. */
+function rangeOf({ state, order, cursor, ...page }: PageRequest): {
+  by: 'BYLEX' | 'BYSCORE'
+  first: string
+  last: string
+  offset: number
+  again: number
+} {
+  const reverse = order === 'newest'
+  if (state === 'active' || state === 'scheduled') {
+    const [low, high] = ['-inf', '+inf']
+    const again = Math.min(cursor?.seen ?? 0, TIES_READ_AGAIN)
+    return {
+      by: 'BYSCORE',
+      first: cursor?.score ?? (reverse ? high : low),
+      last: reverse ? low : high,
+      offset: (cursor?.seen ?? 0) - again,
+      again,
     }
-    const from = page.from === undefined ? undefined : lowestIdAt(page.from)
-    const to = page.to === undefined ? undefined : lowestIdAt(page.to)
-    let low = from === undefined ? '-' : `[${from}`
-    let high = to === undefined ? '+' : `(${to}`
-    // Of a cursor and the instant on its side the tighter one holds.
-    if (cursor !== undefined && reverse && (to === undefined || cursor.id < to)) high = `(${cursor.id}`
-    if (cursor !== undefined && !reverse && (from === undefined || cursor.id >= from)) low = `(${cursor.id}`
-    return { by: 'BYLEX', first: reverse ? high : low, last: reverse ? low : high, offset: 0, again: 0 }
   }
+  const from = page.from === undefined ? undefined : lowestIdAt(page.from)
+  const to = page.to === undefined ? undefined : lowestIdAt(page.to)
+  let low = from === undefined ? '-' : `[${from}`
+  let high = to === undefined ? '+' : `(${to}`
+  // The tighter one of the cursor and the instant on its side.
+  if (cursor !== undefined && reverse && (to === undefined || cursor.id < to)) high = `(${cursor.id}`
+  if (cursor !== undefined && !reverse && (from === undefined || cursor.id >= from)) low = `(${cursor.id}`
+  return { by: 'BYLEX', first: reverse ? high : low, last: reverse ? low : high, offset: 0, again: 0 }
+}
 
-  /** The state of a job whose row names none: that of the set it stands in, which takes a question more for two of them. */
-  async function stateBySet(
-    id: string,
-    found: Record<'runAt' | 'deadline', Reply | undefined>,
-  ): Promise<JobState> {
-    if (optionalText(found.deadline) !== undefined) return 'active'
-    if (optionalText(found.runAt) !== undefined) return 'scheduled'
-    const [dead] = await run(port, [['ZSCORE', keys.dead, id]])
-    return optionalText(dead) === undefined ? 'pending' : 'dead'
-  }
+/** The state of a job whose row names none: that of the set that contains it. */
+async function stateBySet(
+  { port, keys }: QueueRef,
+  id: string,
+  found: Record<'runAt' | 'deadline', Reply | undefined>,
+): Promise<JobState> {
+  if (optionalText(found.deadline) !== undefined) return 'active'
+  if (optionalText(found.runAt) !== undefined) return 'scheduled'
+  const [dead] = await run(port, [['ZSCORE', keys.dead, id]])
+  return optionalText(dead) === undefined ? 'pending' : 'dead'
+}
 
-  return {
-    /** Counts, ages and settings in one round trip. */
-    async stats(): Promise<QueueStats> {
-      return readStats(queue, await run(port, statsCommands(queue)))
-    },
+/** Counts, ages and settings in one round trip. */
+export async function stats({ port, queue }: QueueRef): Promise<QueueStats> {
+  return readStats(queue, await run(port, statsCommands(queue)))
+}
 
-    /** One page of a state. A cursor comes with it when there is more. */
-    async list(page: PageRequest): Promise<{ jobs: StoredJob[]; cursor?: PageCursor }> {
-      const { by, first, last, offset, again } = rangeOf(page)
-      const reverse = page.order === 'newest'
-      const [reply] = await run(port, [
-        call(
-          'list',
-          [keys[SET_OF[page.state]]],
-          [
-            keys.jobPrefix,
-            by,
-            first,
-            last,
-            reverse ? 'REV' : '',
-            offset,
-            page.limit,
-            page.withErrors ? 1 : 0,
-            page.withPayload ? 1 : 0,
-            ...(page.cursor === undefined || by === 'BYLEX' ? [] : [page.cursor.id, again]),
-          ],
-        ),
-      ])
-      const { cursor } = page
-      const [more, ...found] = list(reply)
-      const shown = groups(found, 9).map((row) => ({ id: text(row[0]), score: text(row[1]), row }))
-      const jobs = shown.flatMap(({ id, score, row }): StoredJob[] => {
-        const [, , state, attempts, maxAttempts, lapses, startBy, lastError, payload] = row
-        // An id without a row is a ghost: no job, and maintenance will drop it.
-        const word = optionalText(state)
-        if (word === undefined) return []
-        return [
-          {
-            id,
-            // A word that is no state is another client's: the job is where it was found.
-            state: isJobState(word) ? word : page.state,
-            attempts: optionalInteger(attempts) ?? 0,
-            ...at(page.state, Number(score)),
-            maxAttempts: optionalInteger(maxAttempts),
-            lapses: optionalInteger(lapses),
-            startBy: optionalInteger(startBy),
-            lastError: optionalText(lastError),
-            payload: bytes(payload),
-          },
-        ]
-      })
-      const end = shown.at(-1)
-      if (integer(more) === 0) return { jobs }
-      if (end === undefined) {
-        // Only jobs that came in front of the cursor, at its very score: the page is empty, and the next one looks further.
-        return cursor === undefined
-          ? { jobs }
-          : { jobs, cursor: { ...cursor, seen: cursor.seen + page.limit } }
-      }
-      const ties = shown.filter(({ score }) => score === end.score).length
-      const seen = ties + (cursor?.score === end.score ? cursor.seen : 0)
-      return { jobs, cursor: { id: end.id, score: end.score, seen } }
-    },
-
-    /** One job with all that is known of it. */
-    async job(id: string): Promise<StoredJob | undefined> {
-      const [reply, runAt, deadline] = await run(port, [
-        ['HGETALL', keys.job(id)],
-        ['ZSCORE', keys.schedule, id],
-        ['ZSCORE', keys.active, id],
-      ])
-      if (isOfAnotherType(reply)) return undefined
-      const row = pairs(reply)
-      const payload = bytes(row.get('payload'))
-      if (payload === undefined) return undefined
-      const word = optionalText(row.get('state'))
-      const state = isJobState(word) ? word : await stateBySet(id, { runAt, deadline })
-      const history = readFailures(row)
-      return {
+/** One page of the jobs of a state, with a cursor when there are more. */
+export async function listJobs(
+  ref: QueueRef,
+  page: PageRequest,
+): Promise<{ jobs: StoredJob[]; cursor?: PageCursor }> {
+  const { by, first, last, offset, again } = rangeOf(page)
+  const { cursor } = page
+  const reply = await runScript(ref, 'list', {
+    ...{ set: SET_OF_STATE[page.state], by, first, last, offset },
+    order: page.order === 'newest' ? 'REV' : '',
+    limit: page.limit,
+    withError: page.withErrors,
+    withPayload: page.withPayload,
+    ...(cursor === undefined || by === 'BYLEX' ? {} : { after: cursor.id, again }),
+  })
+  const [more, ...found] = list(reply)
+  const shown = groups(found, 9).map((row) => ({ id: text(row[0]), score: text(row[1]), row }))
+  const jobs = shown.flatMap(({ id, score, row }): StoredJob[] => {
+    const [, , state, attempts, maxAttempts, lapses, startBy, lastError, payload] = row
+    // An id without a row is a ghost: no job, and maintenance will remove it.
+    const word = optionalText(state)
+    if (word === undefined) return []
+    return [
+      {
         id,
-        state,
-        attempts: optionalInteger(row.get('attempts')) ?? 0,
-        ...at(state, optionalNumber(state === 'active' ? deadline : runAt)),
-        maxAttempts: optionalInteger(row.get('max_attempts')),
-        lapses: optionalInteger(row.get('lapses')),
-        startBy: optionalInteger(row.get('start_by')),
-        lastError: optionalText(row.get('last_error')),
-        // A job that failed once has told all there is in its last error.
-        history: history.length > 1 ? history : undefined,
-        payload,
-      }
-    },
+        // A job with an unknown state, written by another client, is in the state of the set that contains it.
+        state: isJobState(word) ? word : page.state,
+        attempts: optionalInteger(attempts) ?? 0,
+        ...at(page.state, Number(score)),
+        maxAttempts: optionalInteger(maxAttempts),
+        lapses: optionalInteger(lapses),
+        startBy: optionalInteger(startBy),
+        lastError: optionalText(lastError),
+        payload: bytes(payload),
+      },
+    ]
+  })
+  const end = shown.at(-1)
+  if (integer(more) === 0) return { jobs }
+  if (end === undefined) {
+    // All jobs that were read are new ones at the very score of the cursor: the next page reads behind them.
+    return cursor === undefined ? { jobs } : { jobs, cursor: { ...cursor, seen: cursor.seen + page.limit } }
+  }
+  const ties = shown.filter(({ score }) => score === end.score).length
+  const seen = ties + (cursor?.score === end.score ? cursor.seen : 0)
+  return { jobs, cursor: { id: end.id, score: end.score, seen } }
+}
+
+/** One job with all its fields. */
+export async function job(ref: QueueRef, id: string): Promise<StoredJob | undefined> {
+  const { port, keys } = ref
+  const [reply, runAt, deadline] = await run(port, [
+    ['HGETALL', keys.job(id)],
+    ['ZSCORE', keys.schedule, id],
+    ['ZSCORE', keys.active, id],
+  ])
+  if (isOfAnotherType(reply)) return undefined
+  const row = pairs(reply)
+  const payload = bytes(row.get('payload'))
+  if (payload === undefined) return undefined
+  const word = optionalText(row.get('state'))
+  const state = isJobState(word) ? word : await stateBySet(ref, id, { runAt, deadline })
+  const history = readFailures(row)
+  return {
+    id,
+    state,
+    attempts: optionalInteger(row.get('attempts')) ?? 0,
+    ...at(state, optionalNumber(state === 'active' ? deadline : runAt)),
+    maxAttempts: optionalInteger(row.get('max_attempts')),
+    lapses: optionalInteger(row.get('lapses')),
+    startBy: optionalInteger(row.get('start_by')),
+    lastError: optionalText(row.get('last_error')),
+    // The history of a single failure is the last error.
+    history: history.length > 1 ? history : undefined,
+    payload,
   }
 }

@@ -1,16 +1,16 @@
 /**
- * Operating: redrive, remove, drain, reschedule, pause and settings. Every mass operation is bounded and says
- * whether there is more.
+ * Operating: redrive, remove, purge, reschedule, pause and settings. Every mass operation is bounded and reports whether
+ * more is left.
  */
 import { lowestIdAt } from '../protocol/ids.ts'
-import { keyspace } from '../protocol/keys.ts'
-import type { Refusal } from '../protocol/refusals.ts'
-import { runOne } from './core.ts'
+import { accept, type Result, refuse } from '../protocol/refusals.ts'
+import { type JobState, SET_OF_STATE } from '../protocol/states.ts'
+import type { QueueContext, QueueRef } from './context.ts'
 import { type QueueSettings, readSettings } from './observe.ts'
-import type { Command, RedisPort } from './redis.ts'
+import type { Command, Reply } from './redis.ts'
 import { registerQueue, touchQueue } from './registry.ts'
-import { groups, integer, list, text } from './replies.ts'
-import { call, run } from './scripts.ts'
+import { integer, list, pairs, text } from './replies.ts'
+import { run, runMove, runScript } from './scripts.ts'
 
 export type RedriveRequest = {
   readonly limit: number
@@ -20,11 +20,11 @@ export type RedriveRequest = {
   readonly to?: number | undefined
   readonly errorContains?: string | undefined
   readonly dryRun?: boolean | undefined
-  /** The last id that was looked at before. */
+  /** The last id that an earlier call read. */
   readonly cursor?: string | undefined
 }
 
-/** Changes to settings: `null` takes one back to its default, what is left out stays. */
+/** Changes to settings: `null` restores a default, and an absent setting keeps its value. */
 export type SettingsChange = {
   readonly maxAttempts?: number | null | undefined
   readonly backoff?:
@@ -36,132 +36,119 @@ export type SettingsChange = {
   readonly maxPending?: number | null | undefined
 }
 
-/** Dead jobs that one mass redrive looks at, at the most. */
+/** Dead jobs that one mass redrive reads at most. */
 const REDRIVE_SCAN = 1000
 
-export function createOperator(port: RedisPort, queue: string) {
-  const keys = keyspace(queue)
+/** The result of a script that returns 1 for a move and 0 for a job that does not exist. */
+function movedTo<Status extends string>(
+  id: string,
+  status: Status,
+  result: Result<Reply>,
+): Result<{ id: string; status: Status }> {
+  if (!result.ok) return result
+  return integer(result.value) === 1 ? accept({ id, status }) : refuse({ refused: 'gone' })
+}
 
-  return {
-    /** Brings one dead job back to pending with a fresh budget. */
-    async redrive(id: string): Promise<'pending' | Refusal> {
-      const result = await runOne(
-        port,
-        call('redrive', [keys.dead, keys.pending, keys.job(id), keys.startBy], [id]),
-        [touchQueue(queue)],
-      )
-      if ('refused' in result) return result
-      return integer(result.reply) === 1 ? 'pending' : { refused: 'gone' }
-    },
+/** Moves one dead letter back to pending with a fresh budget. */
+export const redrive = async (
+  ref: QueueRef,
+  id: string,
+): Promise<Result<{ id: string; status: 'pending' }>> =>
+  movedTo(id, 'pending', await runMove(ref, 'redrive', { id }, [touchQueue(ref.queue)]))
 
-    /** Brings dead jobs back, oldest first. */
-    async redriveMany(
-      request: RedriveRequest,
-    ): Promise<{ redriven: number; more: boolean; cursor: string | undefined }> {
-      const { from, to, cursor } = request
-      const first = from === undefined ? '' : lowestIdAt(from)
-      const isBehind = cursor !== undefined && cursor >= first
-      const isDry = request.dryRun === true
-      const replies = await run(port, [
-        ...(isDry ? [] : [touchQueue(queue)]),
-        call(
-          'redrive_many',
-          [keys.dead, keys.pending, keys.startBy],
-          [
-            keys.jobPrefix,
-            request.limit,
-            isBehind ? `(${cursor}` : first === '' ? '-' : `[${first}`,
-            to === undefined ? '+' : `(${lowestIdAt(to)}`,
-            REDRIVE_SCAN,
-            request.errorContains ?? '',
-            isDry ? 1 : 0,
-          ],
-        ),
-      ])
-      const [redriven, last, more] = list(replies.at(-1))
-      const hasMore = integer(more) === 1
-      return { redriven: integer(redriven), more: hasMore, cursor: hasMore ? text(last) : undefined }
+/** Moves dead letters back to pending, oldest first. */
+export async function redriveMany(
+  ref: QueueRef,
+  { limit, from, to, cursor, errorContains, dryRun = false }: RedriveRequest,
+): Promise<{ redriven: number; more: boolean; cursor: string | undefined }> {
+  const first = from === undefined ? '' : lowestIdAt(from)
+  const isBehind = cursor !== undefined && cursor >= first
+  const reply = await runScript(
+    ref,
+    'redrive_many',
+    {
+      limit,
+      from: isBehind ? `(${cursor}` : first === '' ? '-' : `[${first}`,
+      to: to === undefined ? '+' : `(${lowestIdAt(to)}`,
+      scan: REDRIVE_SCAN,
+      errorContains,
+      dryRun,
     },
+    dryRun ? [] : [touchQueue(ref.queue)],
+  )
+  const [redriven, last, more] = list(reply)
+  const hasMore = integer(more) === 1
+  return { redriven: integer(redriven), more: hasMore, cursor: hasMore ? text(last) : undefined }
+}
 
-    /** Moves a scheduled job to another time; a time that has come puts it into pending. */
-    async reschedule(
-      id: string,
-      when: { readonly delayMs: number } | { readonly runAt: number },
-    ): Promise<{ status: 'pending' | 'scheduled' } | Refusal> {
-      const args = 'delayMs' in when ? [id, when.delayMs, ''] : [id, '', when.runAt]
-      const result = await runOne(
-        port,
-        call('reschedule', [keys.schedule, keys.pending, keys.job(id)], args),
-        [touchQueue(queue)],
-      )
-      if ('refused' in result) return result
-      const status = text(list(result.reply)[0])
-      if (status === 'gone') return { refused: 'gone' }
-      return { status: status === 'pending' ? 'pending' : 'scheduled' }
-    },
+/** Moves a scheduled job to another time; a time in the past moves it to pending. */
+export async function reschedule(
+  ref: QueueRef,
+  id: string,
+  when: { readonly delayMs: number } | { readonly runAt: number },
+): Promise<Result<{ id: string; status: 'pending' | 'scheduled' }>> {
+  const time = { delayMs: undefined, runAt: undefined, ...when }
+  const result = await runMove(ref, 'reschedule', { id, ...time }, [touchQueue(ref.queue)])
+  if (!result.ok) return result
+  const status = text(list(result.value)[0])
+  if (status === 'gone') return refuse({ refused: 'gone' })
+  return accept({ id, status: status === 'pending' ? 'pending' : 'scheduled' })
+}
 
-    /** Deletes a job, unless a live lease holds it. */
-    async remove(id: string): Promise<'removed' | Refusal> {
-      const result = await runOne(
-        port,
-        call(
-          'remove',
-          [keys.active, keys.pending, keys.schedule, keys.dead, keys.job(id), keys.startBy],
-          [id],
-        ),
-      )
-      if ('refused' in result) return result
-      return integer(result.reply) === 1 ? 'removed' : { refused: 'gone' }
-    },
+/** Deletes a job, unless a consumer holds it under a live lease. */
+export const remove = async (ref: QueueRef, id: string): Promise<Result<{ id: string; status: 'removed' }>> =>
+  movedTo(id, 'removed', await runMove(ref, 'remove', { id }))
 
-    /** Deletes jobs of one state, oldest first. */
-    async drain(
-      state: 'pending' | 'scheduled' | 'dead',
-      limit: number,
-    ): Promise<{ removed: number; more: boolean }> {
-      const set = { pending: keys.pending, scheduled: keys.schedule, dead: keys.dead }[state]
-      const sets = [keys.pending, keys.active, keys.schedule, keys.dead]
-      const [reply] = await run(port, [call('drain', [set, keys.startBy, ...sets], [keys.jobPrefix, limit])])
-      const [removed, more] = list(reply)
-      return { removed: integer(removed), more: integer(more) === 1 }
-    },
+/** Deletes jobs of one state, oldest first. */
+export async function purge(
+  ref: QueueRef,
+  state: Exclude<JobState, 'active'>,
+  limit: number,
+): Promise<{ removed: number; more: boolean }> {
+  const reply = list(await runScript(ref, 'purge', { set: SET_OF_STATE[state], limit }))
+  const [removed = 0, more] = reply.map(integer)
+  return { removed, more: more === 1 }
+}
 
-    /** Stops claims through this API, and nothing else. */
-    async pause(): Promise<void> {
-      const [, reply] = await run(port, [registerQueue(queue), ['HSET', keys.meta, 'paused', 1]])
-      integer(reply)
-    },
+/** Changes the queue itself, and returns the reply to a read behind the changes. */
+async function change(
+  { port, memory }: QueueContext,
+  commands: readonly Command[],
+  read: readonly Command[] = [],
+): Promise<Reply | undefined> {
+  // A claim through this isolate sees the change at once.
+  const replies = await run(port, [...commands, ...read]).finally(() => memory.sweep.forget())
+  // A change that Redis rejected is not in force: this throws.
+  for (const reply of replies.slice(0, commands.length)) integer(reply)
+  return replies[commands.length]
+}
 
-    async resume(): Promise<void> {
-      const [reply] = await run(port, [['HDEL', keys.meta, 'paused']])
-      integer(reply)
-    },
+/** Stops claims through this API, and nothing else. */
+export async function pause(context: QueueContext): Promise<void> {
+  await change(context, [registerQueue(context.queue), ['HSET', context.keys.meta, 'paused', 1]])
+}
 
-    /** Merges a change into the settings and answers those in force. */
-    async changeSettings(change: SettingsChange): Promise<QueueSettings> {
-      const { backoff } = change
-      const fields = {
-        maxAttempts: change.maxAttempts,
-        backoffBaseMs: backoff === null ? null : backoff?.baseMs,
-        backoffMaxMs: backoff === null ? null : backoff?.maxMs,
-        leaseMs: change.leaseMs,
-        maxActive: change.maxActive,
-        maxPending: change.maxPending,
-      }
-      const set = Object.entries(fields).flatMap(([field, value]) =>
-        typeof value === 'number' ? [field, value] : [],
-      )
-      const unset = Object.entries(fields).flatMap(([field, value]) => (value === null ? [field] : []))
-      const commands: Command[] = []
-      if (set.length > 0 || unset.length > 0) commands.push(registerQueue(queue))
-      if (set.length > 0) commands.push(['HSET', keys.meta, ...set])
-      if (unset.length > 0) commands.push(['HDEL', keys.meta, ...unset])
-      const replies = await run(port, [...commands, ['HGETALL', keys.meta]])
-      // A change that Redis did not take must not be answered as one that is in force.
-      for (const reply of replies.slice(0, -1)) integer(reply)
-      return readSettings(
-        new Map(groups(list(replies.at(-1)), 2).map(([field, value]) => [text(field), value ?? null])),
-      )
-    },
-  }
+/** Lets claims through again. */
+export async function resume(context: QueueContext): Promise<void> {
+  await change(context, [['HDEL', context.keys.meta, 'paused']])
+}
+
+/** Merges a change into the settings and returns the settings in force. */
+export async function changeSettings(
+  context: QueueContext,
+  { backoff, ...settings }: SettingsChange,
+): Promise<QueueSettings> {
+  const { queue, keys } = context
+  const fields = Object.entries({
+    ...settings,
+    backoffBaseMs: backoff === null ? null : backoff?.baseMs,
+    backoffMaxMs: backoff === null ? null : backoff?.maxMs,
+  })
+  const set = fields.flatMap(([field, value]) => (typeof value === 'number' ? [field, value] : []))
+  const unset = fields.flatMap(([field, value]) => (value === null ? [field] : []))
+  const commands: Command[] = []
+  if (set.length > 0 || unset.length > 0) commands.push(registerQueue(queue))
+  if (set.length > 0) commands.push(['HSET', keys.meta, ...set])
+  if (unset.length > 0) commands.push(['HDEL', keys.meta, ...unset])
+  return readSettings(pairs(await change(context, commands, [['HGETALL', keys.meta]])))
 }

@@ -1,18 +1,17 @@
 /**
- * The Redis port: the only thing the queue knows of Redis.
+ * The Redis port: the interface between the queue and Redis.
  *
- * One call is one round trip that carries one or more commands. Each command gets its own reply, in order; a
- * command that Redis refuses is a `RedisError` value in its place and stops no other. Strings come back as the
- * bytes that are stored: nothing is decoded on the way, so nothing can be lost on the way.
+ * One call is one round trip with one or more commands. The replies are in the order of the commands; a rejected command
+ * has a `RedisError` in its place and stops no other. Strings are returned as the stored bytes, so nothing is lost.
  */
 
 /** A command and its arguments. Numbers are sent as their decimal text. */
 export type Command = readonly (string | number)[]
 
-/** What Redis answers to one command. */
+/** The reply to one command. */
 export type Reply = Uint8Array | number | null | RedisError | readonly Reply[]
 
-/** An error that Redis itself answered. Its text stays inside: it may quote keys or arguments. */
+/** An error that Redis returned. Its text is never shown: it may quote keys or arguments. */
 export class RedisError {
   readonly text: string
   constructor(text: string) {
@@ -22,31 +21,25 @@ export class RedisError {
 
 export interface RedisPort {
   /**
-   * Sends the commands in one round trip and answers their replies in order. Never sends anything twice.
+   * Sends the commands in one round trip and returns their replies in order. Never retries.
    *
-   * @throws {UpstreamError} when no usable answer came: the commands may or may not have run.
+   * @throws {UpstreamError} when there was no usable answer: the commands may or may not have run.
    */
   send(commands: readonly Command[]): Promise<readonly Reply[]>
 }
 
-/**
- * Redis did not answer, or answered something that is not an answer. Carries no command, no payload and nothing
- * of what was received.
- */
+/** Redis did not answer, or the answer was malformed. The error has no command, no payload and no part of the answer. */
 export class UpstreamError extends Error {
   override readonly name = 'UpstreamError'
-  /** Whether the same call may succeed later. */
-  readonly retryable: boolean
-  /** Whether it was refused because a plan or a rate of the Redis service is used up. */
+  /** Whether a quota or a rate limit of the Redis service was reached. */
   readonly overloaded: boolean
-  /** Whether the connection broke: what was sent may have run, and its answer was lost on the way. */
+  /** Whether the connection broke: the commands may have run, and the answer was lost. */
   readonly answerLost: boolean
-  /** Whether a key held another type than the command is for. */
+  /** Whether a key had the wrong type for the command. */
   readonly ofAnotherType: boolean
   constructor(
     message: string,
     options: {
-      retryable?: boolean
       overloaded?: boolean
       answerLost?: boolean
       ofAnotherType?: boolean
@@ -54,14 +47,13 @@ export class UpstreamError extends Error {
     } = {},
   ) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause })
-    this.retryable = options.retryable ?? true
     this.overloaded = options.overloaded ?? false
     this.answerLost = options.answerLost ?? false
     this.ofAnotherType = options.ofAnotherType ?? false
   }
 }
 
-/** Does what is safe to repeat, and does it once more when its answer was lost; says whether it did. */
+/** Does work that is safe to repeat, once more when its answer was lost; `repeated` reports that. */
 export async function repeatIfLost<T>(work: () => Promise<T>): Promise<{ result: T; repeated: boolean }> {
   try {
     return { result: await work(), repeated: false }

@@ -1,20 +1,20 @@
 /**
- * Reading replies: every shape a script or a command answers is read here, strictly. A reply of another shape is
- * the fault of what stands between us and Redis, so it is thrown as one; its content is never shown. What is stored
- * is not always ours, though: a value that should be a number and is none is as good as absent.
+ * Strict readers of replies. A reply of the wrong shape comes from a service between us and Redis, so it is thrown as an
+ * `UpstreamError` without its content. A stored value is different: other clients write rows too, so a stored value that
+ * should be a number and is not counts as absent.
  */
 import { RedisError, type Reply, UpstreamError } from './redis.ts'
 
-// A byte order mark at the beginning of an error text is a part of it.
+// A byte order mark at the start of an error text is part of the text.
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
 
 const unexpected = (): never => {
-  throw new UpstreamError('Redis answered in a form that the command does not have', { retryable: false })
+  throw new UpstreamError('Redis returned a reply of the wrong type')
 }
 
-/** An error in a place where none is expected: Redis is out of memory, a key holds another type, a plan is used up. */
+/** An error where none is expected: Redis is out of memory, a key has the wrong type, or a plan is used up. */
 const failed = (error: RedisError): never => {
-  throw new UpstreamError('Redis answered an error', {
+  throw new UpstreamError('Redis returned an error', {
     overloaded: /^ERR max .*limit exceeded/.test(error.text),
     ofAnotherType: isOfAnotherType(error),
   })
@@ -38,14 +38,14 @@ export function text(reply: Reply | undefined): string {
   return optionalText(reply) ?? unexpected()
 }
 
-/** An integer, also one that came as text. */
+/** An integer, as a number or as text. */
 export function integer(reply: Reply | undefined): number {
   if (typeof reply === 'number') return reply
   const parsed = Number(text(reply))
   return Number.isFinite(parsed) ? parsed : unexpected()
 }
 
-/** A number that is stored, as a score is; undefined when there is none, or something else. */
+/** A stored number, such as a score; undefined when it is absent or malformed. */
 export function optionalNumber(reply: Reply | undefined): number | undefined {
   if (typeof reply === 'number') return reply
   const written = optionalText(reply)?.trim() ?? ''
@@ -53,13 +53,13 @@ export function optionalNumber(reply: Reply | undefined): number | undefined {
   return Number.isFinite(parsed) ? parsed : undefined
 }
 
-/** An integer that is stored: a counter, a setting, a field of a row; undefined when there is none, or something else. */
+/** A stored integer: a counter, a setting or a field of a row; undefined when it is absent or malformed. */
 export function optionalInteger(reply: Reply | undefined): number | undefined {
   const found = optionalNumber(reply)
   return Number.isSafeInteger(found) ? found : undefined
 }
 
-/** Whether a key holds another type than the command is for: the fault of whoever wrote that key, not of Redis. */
+/** Whether the key has the wrong type for the command: another client wrote it, and Redis itself is well. */
 export const isOfAnotherType = (reply: Reply | undefined): boolean =>
   reply instanceof RedisError && reply.text.startsWith('WRONGTYPE')
 
@@ -75,3 +75,7 @@ export function groups(replies: readonly Reply[], size: number): Reply[][] {
     replies.slice(i * size, (i + 1) * size),
   )
 }
+
+/** A flat array of fields and values, as HGETALL returns it. */
+export const pairs = (reply: Reply | undefined): Map<string, Reply> =>
+  new Map(groups(list(reply), 2).map(([field, value]) => [text(field), value ?? null]))

@@ -1,15 +1,14 @@
 /**
  * The Upstash transport: the Redis port over Upstash's REST API, on the HTTP client of `@upstash/redis`.
  *
- * Sends each request once and never again: most moves are not safe to repeat, and who knows whether one is stands
- * above. Every call ends within its timeout. Replies stay the bytes that are stored. What is thrown carries neither
- * a command, nor a payload, nor anything of what was received.
+ * Never retries: only the caller knows whether a move is safe to repeat. Every call ends within its timeout. Replies are
+ * the stored bytes. An error has no command, no payload and no part of the answer.
  *
- * Of the client's many options these matter (their traps are proved in the tests against the pinned version):
- * `retries: 0` sends once, where `retry: false` sends twice; a signal *function*, because an aborted plain signal
- * resolves as an answer; `responseEncoding: false` with the encoding header sent by us, because the client decodes
- * base64 lossily when the bytes are not UTF-8. Always `/pipeline`: there an error of Redis is its own text in its own
- * place, where a single command's would be an exception that quotes the command.
+ * These options of the client matter, and tests prove each against the pinned version: `retries: 0` sends once
+ * (`retry: false` sends twice); the signal is a function (an aborted plain signal resolves as an answer);
+ * `responseEncoding` is off and we send the encoding header (the client's decoding of base64 loses bytes that are not
+ * UTF-8). Requests always go to `/pipeline`: there, an error of Redis is a text in its place; elsewhere it is an exception
+ * that quotes the command.
  */
 import { Redis } from '@upstash/redis/cloudflare'
 import { type Command, RedisError, type RedisPort, type Reply, UpstreamError } from './redis.ts'
@@ -21,7 +20,7 @@ export type UpstashOptions = {
   readonly timeoutMs: number
 }
 
-/** Redis is there, and does not know the token that it was sent. Mended by whoever runs the deployment, not by a caller. */
+/** Redis rejected the token of the deployment. Only its operator can fix that. */
 export class RefusedTokenError extends UpstreamError {}
 
 class Sender extends Redis {
@@ -43,16 +42,16 @@ const fromBase64 = (text: string): Uint8Array => {
 
 const OK = new TextEncoder().encode('OK')
 
-/** A reply in Upstash's base64 encoding. The status `OK` is the one string that comes as it is. */
+/** Decodes a reply in Upstash's base64 encoding. The status `OK` is the only string that is not encoded. */
 function decode(result: unknown): Reply {
   if (result === null || typeof result === 'number') return result
   if (typeof result === 'string') return result === 'OK' ? OK : fromBase64(result)
   if (Array.isArray(result)) return result.map(decode)
-  throw new TypeError('not a reply')
+  throw new TypeError('Not a reply')
 }
 
 function readAnswer(answer: unknown, count: number): Reply[] {
-  if (!Array.isArray(answer) || answer.length !== count) throw new TypeError('not an answer to the pipeline')
+  if (!Array.isArray(answer) || answer.length !== count) throw new TypeError('Not an answer to the pipeline')
   return answer.map((element: { result?: unknown; error?: unknown }) => {
     if (typeof element.error === 'string') return new RedisError(element.error)
     return decode(element.result)
@@ -60,7 +59,7 @@ function readAnswer(answer: unknown, count: number): Reply[] {
 }
 
 /**
- * A Redis port to an Upstash database, or anything that speaks its REST protocol.
+ * A Redis port to an Upstash database or another service with its REST protocol.
  *
  * @example
  * const port = createUpstashPort({ url: 'https://eu1-nice-fox-1.upstash.io', token, timeoutMs: 5000 })
@@ -84,7 +83,7 @@ export function createUpstashPort({ url, token, timeoutMs }: UpstashOptions): Re
       try {
         answer = await sender.pipeline_(commands)
       } catch (cause) {
-        // The client's text holds the whole command: only what kind of failure it was goes on.
+        // The client's error text contains the whole command: keep only the kind of failure.
         const { name, message } = cause instanceof Error ? cause : { name: '', message: '' }
         if (/^(WRONGPASS|NOAUTH|Unauthorized)\b/.test(message))
           throw new RefusedTokenError('Redis refused the token of this deployment')
@@ -93,7 +92,7 @@ export function createUpstashPort({ url, token, timeoutMs }: UpstashOptions): Re
           timedOut ? `Redis did not answer within ${timeoutMs} ms` : 'Redis did not answer',
           {
             overloaded: /^ERR max .*limit exceeded/.test(message),
-            // The client's own errors are answers that came.
+            // The client's own errors are answers that arrived.
             answerLost: !timedOut && !name.startsWith('Upstash'),
           },
         )
@@ -101,7 +100,7 @@ export function createUpstashPort({ url, token, timeoutMs }: UpstashOptions): Re
       try {
         return readAnswer(answer, commands.length)
       } catch {
-        throw new UpstreamError('Redis answered something that is not an answer', { retryable: true })
+        throw new UpstreamError('Redis returned a malformed answer')
       }
     },
   }

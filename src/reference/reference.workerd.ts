@@ -1,23 +1,30 @@
-/** The reference of the API in the Worker: read from the static asset that the build has made, and kept. */
-import { ProblemError } from '../http/problem.ts'
-import type { createReference as createMadeReference, Reference } from './reference.ts'
-
-type Assets = { fetch(url: string): Promise<Response> }
-
-const isAssets = (binding: unknown): binding is Assets =>
-  typeof binding === 'object' && binding !== null && 'fetch' in binding
-
-async function read(assets: unknown): Promise<Reference> {
-  // The host is nobody's: the binding looks at the path only.
-  const response = isAssets(assets) ? await assets.fetch('https://assets/docs/reference.json') : undefined
-  if (response?.ok) return response.json()
-  throw new ProblemError('not_found', 'This deployment was made without its reference.')
-}
+/** The reference of the API in the Worker: read from the static assets that the build has made, and kept. */
+import { noSuchFile, noViewer, readAsset } from './assets.ts'
+import { bundledDocument } from './bundled-document.ts'
+import type { createReference as createMadeReference, MadeReference } from './reference.ts'
 
 export const createReference: typeof createMadeReference = () => {
-  let known: Reference | undefined
-  return async (bindings) => {
-    known ??= await read(bindings?.['ASSETS'])
-    return known
+  let known: MadeReference | undefined
+  async function read(bindings: Parameters<typeof readAsset>[0]): Promise<Partial<MadeReference>> {
+    known ??= await (await readAsset(bindings, 'reference.json'))?.json()
+    return known ?? {}
+  }
+
+  return {
+    async document(bindings) {
+      const { document = bundledDocument } = await read(bindings)
+      if (document === undefined) throw noViewer()
+      return document
+    },
+    async page(bindings) {
+      const { page } = await read(bindings)
+      if (page === undefined) throw noViewer()
+      return new Response(page.html, { headers: page.headers })
+    },
+    async file(name, bindings) {
+      const asset = await readAsset(bindings, name)
+      if (asset === undefined) throw noSuchFile()
+      return new Response(asset.body, asset)
+    },
   }
 }

@@ -1,42 +1,39 @@
 /**
- * Fires the scheduled handler once a minute, and once at the start: locally nothing else does.
+ * Runs the scheduled handler at the start and once a minute: in local development nothing else does.
  *
- * Runs never overlap; one that fails is said on stderr and stops nothing.
+ * Runs never overlap. A failed run is reported on stderr and does not stop the next ones.
  */
+
+import { say } from './debian.ts'
 
 const PERIOD_MS = 60_000
 
 export type CronTicker = {
-  /** No run begins any more; one that goes on is left alone, and what becomes of it is not said. */
+  /** Starts no more runs. A run in progress continues, and its outcome is not reported. */
   stop(): void
 }
 
 export function startCron(run: () => Promise<string>): CronTicker {
-  let running = false
-  let stopped = false
-
-  function complain(text: string): void {
-    if (!stopped) process.stderr.write(`${text}\n`)
-  }
+  let isRunning = false
+  let isStopped = false
 
   async function tick(): Promise<void> {
-    if (running) return
-    running = true
-    try {
-      const outcome = await run()
-      if (outcome !== 'ok') complain(`The scheduled handler ended with: ${outcome}.`)
-    } catch (error) {
-      complain(`The scheduled handler was not run: ${error instanceof Error ? error.message : String(error)}`)
-    } finally {
-      running = false
-    }
+    if (isRunning) return
+    isRunning = true
+    const problem = await run().then(
+      (outcome) => (outcome === 'ok' ? undefined : `The scheduled handler ended with: ${outcome}.`),
+      (error) =>
+        `The scheduled handler did not run: ${error instanceof Error ? error.message : String(error)}`,
+    )
+    isRunning = false
+    if (problem !== undefined && !isStopped) say(problem)
   }
 
   void tick()
   const timer = setInterval(tick, PERIOD_MS)
   return {
     stop() {
-      stopped = true
+      isStopped = true
       clearInterval(timer)
     },
   }

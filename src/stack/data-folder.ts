@@ -1,9 +1,9 @@
 /**
- * The folder in which the embedded Redis keeps its data: made where there is none, worked in by one Redis at a time.
+ * The folder in which the embedded Redis keeps its data. Only one Redis may work in it: two would append to one file
+ * and return the same jobs with the same tokens.
  *
- * Two of them would append to one file, and hand out the same jobs under the same tokens. The lock is a file with the
- * process that took it and the port of its Redis, and holds for as long as those are there: what a killed stack left
- * behind stops nobody, but a Redis that has outlived its stack for a moment is waited for.
+ * The lock is a file with a process id and the port of its Redis. It holds while both are alive, so a killed stack does
+ * not block the next one; a Redis that outlives its stack for a moment is waited for.
  */
 
 import { execFile } from 'node:child_process'
@@ -15,29 +15,27 @@ import { probeRedis } from './redis-probe.ts'
 
 export type FolderLock = {
   /**
-   * To be called when Redis listens: of two that met the same old lock, the second may have put the first one's aside.
+   * Call this when Redis listens: two stacks that find the same old lock may both replace it.
    *
-   * @throws {Error} when the folder is somebody else's.
+   * @throws {Error} when another stack holds the lock.
    */
   confirm(): Promise<void>
-  /** Frees the folder, if it is still ours. */
+  /** Frees the folder, unless another stack holds the lock. */
   release(): Promise<void>
 }
 
-const LOCK = 'emq.lock'
-
-/** How long a Redis that starts takes to listen, and one that is left behind takes to end. */
+/** How long a Redis may take to listen after its start, and to end after its stack. */
 const PATIENCE_MS = 5_000
 const POLL_MS = 50
 
 /**
- * Makes the folder, and those above it, and answers where it really is.
+ * Makes the folder and its parents and returns its real path.
  *
- * @throws {Error} in one sentence.
+ * @throws {Error}
  */
 export async function makeFolder(folder: string): Promise<string> {
   try {
-    // By the program: Node's own `mkdir` never returns from a place like /proc where no folder can be made.
+    // Node's own `mkdir` never returns for a folder below /proc.
     await promisify(execFile)('mkdir', ['-p', '--', folder])
   } catch {
     throw new Error(`The data folder ${folder} cannot be made.`)
@@ -46,20 +44,19 @@ export async function makeFolder(folder: string): Promise<string> {
 }
 
 /**
- * Takes the folder for the Redis that is about to listen on the port.
+ * Locks the folder for the Redis that is about to listen on the port.
  *
- * @throws {Error} in one sentence, when another stack works in it, or the lock cannot be written.
+ * @throws {Error} when another stack works in the folder, or the lock cannot be written.
  */
 export async function lockFolder(
   folder: string,
   port: number,
   patienceMs = PATIENCE_MS,
 ): Promise<FolderLock> {
-  const file = join(folder, LOCK)
-  const mine = `${process.pid} ${port}\n`
-  const isMine = async (): Promise<boolean> => (await read(file)) === mine
+  const file = join(folder, 'emq.lock')
+  const ours = `${process.pid} ${port}\n`
   try {
-    while (!(await create(file, mine))) {
+    while (!(await create(file, ours))) {
       await untilAbandoned(folder, file, patienceMs)
       await rm(file, { force: true })
     }
@@ -71,10 +68,10 @@ export async function lockFolder(
   }
   return {
     async confirm() {
-      if (!(await isMine())) throw new InUse(folder)
+      if ((await read(file)) !== ours) throw new InUse(folder)
     },
     async release() {
-      if (await isMine()) await rm(file, { force: true })
+      if ((await read(file)) === ours) await rm(file, { force: true })
     },
   }
 }
@@ -85,52 +82,46 @@ class InUse extends Error {
   }
 }
 
-/** Whether the file was not there and is now. */
-async function create(file: string, text: string): Promise<boolean> {
-  try {
-    await writeFile(file, text, { flag: 'wx' })
-    return true
-  } catch (error) {
-    if (codeOf(error) === 'EEXIST') return false
-    throw error
-  }
+/** Returns false when the file exists already. */
+function create(file: string, text: string): Promise<boolean> {
+  return writeFile(file, text, { flag: 'wx' }).then(() => true, on('EEXIST', false))
 }
 
-/** Undefined when there is no such file. */
-async function read(file: string): Promise<string | undefined> {
-  try {
-    return await readFile(file, 'utf8')
-  } catch (error) {
-    if (codeOf(error) === 'ENOENT') return undefined
-    throw error
-  }
+/** Returns undefined when there is no file. */
+function read(file: string): Promise<string | undefined> {
+  return readFile(file, 'utf8').catch(on('ENOENT', undefined))
 }
 
-/** Returns when nobody is there who holds the lock; throws when somebody does. */
+/** Waits until nobody holds the lock. Throws when a stack does. */
 async function untilAbandoned(folder: string, file: string, patienceMs: number): Promise<void> {
-  const endsAt = Date.now() + patienceMs
+  const deadline = Date.now() + patienceMs
   for (;;) {
     const text = await read(file)
     if (text === undefined) return
-    // Both are 0 while the file is written.
+    // Both are 0 while the file is being written.
     const [pid = 0, port = 0] = text.split(' ').map(Number)
-    const lives = pid === 0 || isAlive(pid)
-    const atWork = port !== 0 && (await probeRedis(port, folder)).mayBeAtWork
-    const isLate = Date.now() > endsAt
-    if (atWork && (lives || isLate)) throw new InUse(folder, pid)
-    // A number that is alive with no Redis behind it is somebody else's by now.
-    if (!atWork && (!lives || isLate)) return
+    const isAlive = pid === 0 || exists(pid)
+    const isAtWork = port !== 0 && (await probeRedis(port, folder)).mayBeAtWork
+    const isLate = Date.now() > deadline
+    if (isAtWork && (isAlive || isLate)) throw new InUse(folder, pid)
+    // A live process without a Redis has only reused the id.
+    if (!isAtWork && (!isAlive || isLate)) return
     await setTimeout(POLL_MS)
   }
 }
 
-function isAlive(pid: number): boolean {
+function exists(pid: number): boolean {
   try {
-    process.kill(pid, 0)
-    return true
+    return process.kill(pid, 0)
   } catch (error) {
-    return codeOf(error) !== 'ESRCH'
+    return (error as NodeJS.ErrnoException).code !== 'ESRCH'
   }
 }
 
-const codeOf = (error: unknown): string | undefined => (error as NodeJS.ErrnoException).code
+/** Makes a handler that returns a value for an error with this code, and throws every other error. */
+function on<Value>(code: string, value: Value): (error: unknown) => Value {
+  return (error) => {
+    if ((error as NodeJS.ErrnoException).code === code) return value
+    throw error
+  }
+}

@@ -1,6 +1,4 @@
-/**
- * The API tokens of the local stack, each for all queues. They are public: they must never reach a deployment.
- */
+/** The API tokens of the local stack, each for all queues. They are public and must never reach a deployment. */
 
 import { createHash } from 'node:crypto'
 import type { Scope, TokenEntry } from '../protocol/tokens.ts'
@@ -21,11 +19,13 @@ const SCOPES: Readonly<Record<keyof DevTokens, readonly Scope[]>> = {
   operator: ['operate'],
 }
 
-/** The value of `EMQ_TOKENS` that lets the development tokens in. */
+/** Returns the value of `EMQ_TOKENS` that accepts the development tokens. */
 export function devTokensSecret(): string {
-  const entries = Object.entries(SCOPES).map(([role, scopes]): TokenEntry => {
-    const token = DEV_TOKENS[role as keyof DevTokens]
-    return { name: token, sha256: createHash('sha256').update(token).digest('hex'), scopes, queues: ['*'] }
+  const roles = Object.keys(DEV_TOKENS) as (keyof DevTokens)[]
+  const entries = roles.map((role): TokenEntry => {
+    const name = DEV_TOKENS[role]
+    const sha256 = createHash('sha256').update(name).digest('hex')
+    return { name, sha256, scopes: SCOPES[role], queues: ['*'] }
   })
   return JSON.stringify(entries)
 }

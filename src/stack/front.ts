@@ -1,32 +1,32 @@
 /**
- * A TCP front before workerd: passes bytes both ways, and tells workerd at once when a caller has hung up.
+ * A TCP proxy before workerd that reports at once when a caller hangs up.
  *
- * workerd by itself takes the orderly end of a connection for half of one that still listens, and works on for nobody;
- * Cloudflare does not. So the end of a caller reaches workerd as a reset, which ends the request (`request.signal`). A
- * caller may also end its own half right behind the request and still listen: then half a second is left for the
- * answer to begin. The front knows nothing of HTTP, keeps no byte back and has no limits of its own.
+ * workerd treats the orderly end of a connection as a half-closed one and continues to work; Cloudflare does not. The
+ * proxy turns the end into a reset, which aborts the request (`request.signal`). A caller may also close its own half
+ * right after the request and still read: the response then has half a second to begin. The proxy does not parse HTTP,
+ * does not buffer, and has no limits.
  */
 
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { LOCALHOST } from './ports.ts'
 
-/** An end so soon after the last byte may belong to the request. */
+/** An end this soon after the last byte may belong to the request. */
 const BEHIND_MS = 100
-/** Who ended its half like that and hears nothing for so long is taken for gone. */
+/** How long the response to such a caller may take to begin. */
 const GRACE_MS = 500
 
 export type Front = {
   readonly url: string
-  /** Hangs up on everybody. */
+  /** Closes all connections. */
   close(): void
 }
 
 /**
  * Listens on 127.0.0.1.
  *
- * @param port Where callers come; 0: any free one.
- * @param behind The port that each is passed on to: workerd has another one after a crash.
+ * @param port The port for callers; 0: any free one.
+ * @param behind Returns the port of workerd, which changes after a crash.
  * @throws {Error} when the port is busy.
  */
 export async function startFront(port: number, behind: () => Promise<number>): Promise<Front> {
@@ -34,7 +34,7 @@ export async function startFront(port: number, behind: () => Promise<number>): P
   const server = createServer({ noDelay: true, allowHalfOpen: true }, (caller) => {
     callers.add(caller)
     caller.once('close', () => callers.delete(caller))
-    // What went wrong shows as the close that follows.
+    // The close that follows an error is handled.
     caller.on('error', () => {})
     behind().then(
       (target) => passOn(caller, target),
@@ -53,7 +53,7 @@ export async function startFront(port: number, behind: () => Promise<number>): P
 }
 
 function passOn(caller: Socket, behind: number): void {
-  // It may have gone while we asked.
+  // The caller may have gone in the meantime.
   if (caller.destroyed) return
   const worker = connect({ port: behind, host: LOCALHOST, noDelay: true })
   worker.on('error', () => {})
@@ -76,7 +76,7 @@ function passOn(caller: Socket, behind: number): void {
 
   worker.pipe(caller)
   worker.once('close', () => {
-    // Without an end what was sent may be half of an answer: the caller is not to take it for a whole one.
+    // Without an orderly end the response may be incomplete: the caller must see a reset.
     if (!worker.readableEnded) caller.resetAndDestroy()
   })
 }

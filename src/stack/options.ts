@@ -1,20 +1,17 @@
-/** What the commands' options have in common: how their values are read. */
+/** Parsers for the values of command options. */
 
 import { statSync } from 'node:fs'
 import { InvalidArgumentError } from 'commander'
 
 const MAX_PORT = 65_535
 
-/** A port in decimal digits. */
+/** Parses a port in decimal digits. */
 export function parsePort(text: string): number {
-  const port = Number(text)
-  if (!/^\d{1,5}$/.test(text) || port > MAX_PORT) {
-    throw new InvalidArgumentError(`It must be a number from 0 to ${MAX_PORT}; 0 is any free port.`)
-  }
-  return port
+  if (/^\d{1,5}$/.test(text) && Number(text) <= MAX_PORT) return Number(text)
+  throw new InvalidArgumentError(`It must be a number from 0 to ${MAX_PORT}; 0 is any free port.`)
 }
 
-/** A URL of one of the protocols. */
+/** Makes a parser for URLs with one of the protocols. */
 export function parseUrl(...protocols: readonly string[]): (text: string) => string {
   return (text) => {
     if (protocols.includes(URL.parse(text)?.protocol ?? '')) return text
@@ -22,16 +19,15 @@ export function parseUrl(...protocols: readonly string[]): (text: string) => str
   }
 }
 
-/** A folder, which need not be there yet. */
+/** Parses the path of a directory, which need not exist. */
 export function parseFolder(path: string): string {
-  if (path === '') throw new InvalidArgumentError('It must be the path of a folder.')
-  const found = statSync(path, { throwIfNoEntry: false })
-  if (found !== undefined && !found.isDirectory())
-    throw new InvalidArgumentError('It is there, and no folder.')
+  if (path === '') throw new InvalidArgumentError('It must be the path of a directory.')
+  if (statSync(path, { throwIfNoEntry: false })?.isDirectory() === false)
+    throw new InvalidArgumentError('Not a directory.')
   return path
 }
 
-/** A list with commas. */
+/** Parses a comma-separated list. */
 export function parseList(text: string): readonly string[] {
   return text.split(',')
 }

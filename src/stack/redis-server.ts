@@ -1,12 +1,11 @@
 /**
- * A real Redis as a child process, on 127.0.0.1, for as long as this process lives.
+ * A real Redis as a child process, on 127.0.0.1, with `noeviction`. Not for production.
  *
- * It never evicts (`noeviction`), and it never outlives its parent: it runs under a small shell whose stdin is a
- * pipe from us. When that pipe closes, because we closed it or because we were killed, the shell ends Redis and
- * removes the folder that was made for it. Not for production.
+ * It never outlives this process: it runs under a small shell whose stdin is a pipe from here. When the pipe closes,
+ * because of `stop` or because this process was killed, the shell ends Redis and removes its temporary folder.
  */
 
-import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { mkdtemp, realpath } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -16,16 +15,15 @@ import { freePort, LOCALHOST } from './ports.ts'
 import { findRedisBinary } from './redis-binary.ts'
 import { probeRedis } from './redis-probe.ts'
 
-/** How long Redis may take to answer its first PING; a large append-only file takes longest. */
+/** How long Redis may load its append-only file. */
 const START_TIMEOUT_MS = 30_000
 const POLL_MS = 10
 const MAX_ATTEMPTS = 3
 
 /**
- * $1: a folder to remove at the end, or nothing; the rest: the program and its arguments.
+ * $1: a folder to remove at the end, or ''; the rest: the program and its arguments.
  *
- * `read` returns when stdin closes. TERM lets Redis write out what it has; a Redis that is deep in a script does
- * not hear it, so KILL follows.
+ * `read` returns when stdin closes. TERM lets Redis write its data; a Redis in a long script ignores it, so KILL follows.
  */
 const WATCHDOG = `
 folder=$1; shift
@@ -40,37 +38,36 @@ kill "$guard" 2>/dev/null
 export type RedisServerOptions = {
   /** Default: a free one. */
   readonly port?: number
-  /** A folder whose data survives the stack. Default: a temporary one that is removed at the end. */
-  readonly data?: string
+  /** A folder whose data survives the stack. Default: a temporary one. */
+  readonly data?: string | undefined
 }
 
 export type RedisServer = {
   readonly url: string
   readonly port: number
-  /** Resolves when it has ended, whether it was stopped or not. */
+  /** Resolves when Redis has ended for any reason. */
   readonly ended: Promise<void>
   /** Ends Redis and waits for it. May be called more than once. */
   stop(): Promise<void>
 }
 
 /**
- * Starts Redis and waits until it answers.
+ * Starts Redis and waits until it replies.
  *
  * @throws {Error} when there is no Redis program, another Redis works in the folder, or it does not start; the text
- * ends with what Redis printed.
+ * ends with the output of Redis.
  */
-export async function startRedis(options: RedisServerOptions = {}): Promise<RedisServer> {
+export async function startRedis({ port, data }: RedisServerOptions = {}): Promise<RedisServer> {
   const binary = await findRedisBinary()
-  if (options.port !== undefined) return launch(binary, options.port, options.data)
-  // A port that was free a moment ago may be taken by now.
-  for (let attempt = 1; attempt < MAX_ATTEMPTS; attempt += 1) {
+  for (let attempt = 1; ; attempt += 1) {
     try {
-      return await launch(binary, await freePort(), options.data)
+      return await launch(binary, port ?? (await freePort()), data)
     } catch (error) {
-      if (!String(error).includes('Address already in use')) throw error
+      // Another process can take a free port first.
+      const isTaken = port === undefined && String(error).includes('Address already in use')
+      if (!isTaken || attempt === MAX_ATTEMPTS) throw error
     }
   }
-  return launch(binary, await freePort(), options.data)
 }
 
 async function launch(binary: string, port: number, data: string | undefined): Promise<RedisServer> {
@@ -84,13 +81,16 @@ async function launch(binary: string, port: number, data: string | undefined): P
     ...['--maxmemory-policy', 'noeviction', '--save', '', '--appendonly', isTemporary ? 'no' : 'yes'],
     ...['--daemonize', 'no', '--loglevel', 'warning'],
   ]
-  const child = spawn('/bin/sh', ['-c', WATCHDOG, 'emq-redis', isTemporary ? folder : '', binary, ...args], {
-    stdio: ['pipe', 'pipe', 'pipe'],
-    // A session of its own, so that Ctrl-C in the terminal reaches only us: we then end Redis in our own order.
-    detached: true,
-  })
-  // The pipe breaks when Redis ends by itself; that is seen by its exit.
+  // In its own session, so that a Ctrl-C in the terminal reaches only this process, which stops everything in order.
+  const shell = ['-c', WATCHDOG, 'emq-redis', isTemporary ? folder : '', binary, ...args]
+  const child = spawn('/bin/sh', shell, { stdio: 'pipe', detached: true })
+  // The pipe breaks when Redis ends; its exit reports that.
   child.stdin.on('error', () => {})
+  let output = ''
+  for (const stream of [child.stdout, child.stderr])
+    stream.on('data', (chunk: Buffer) => {
+      output = (output + chunk.toString()).slice(-2000)
+    })
 
   const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()))
   async function stop(): Promise<void> {
@@ -100,34 +100,19 @@ async function launch(binary: string, port: number, data: string | undefined): P
   }
 
   try {
-    await untilAnswering(child, port, folder)
+    const deadline = Date.now() + START_TIMEOUT_MS
+    // The probe also rules out another Redis that has taken the port first.
+    while (!(await probeRedis(port, folder)).isReady) {
+      if (child.exitCode !== null || child.signalCode !== null)
+        throw new Error(`Redis did not start. ${output.trim()}`)
+      if (Date.now() > deadline)
+        throw new Error(`Redis did not answer in ${START_TIMEOUT_MS} ms. ${output.trim()}`)
+      await setTimeout(POLL_MS)
+    }
     await lock?.confirm()
   } catch (error) {
     await stop()
     throw error
   }
   return { url: `redis://${LOCALHOST}:${port}`, port, ended, stop }
-}
-
-/** Resolves when Redis answers; rejects when it ends before, or does not answer in time. */
-async function untilAnswering(
-  child: ChildProcessWithoutNullStreams,
-  port: number,
-  folder: string,
-): Promise<void> {
-  let output = ''
-  for (const stream of [child.stdout, child.stderr]) {
-    stream.on('data', (chunk: Buffer) => {
-      output = (output + chunk.toString()).slice(-2000)
-    })
-  }
-  const deadline = Date.now() + START_TIMEOUT_MS
-  while (child.exitCode === null && child.signalCode === null) {
-    // Ours, and not one that took the port before it.
-    if ((await probeRedis(port, folder)).isReady) return
-    if (Date.now() > deadline)
-      throw new Error(`Redis did not answer in ${START_TIMEOUT_MS} ms. ${output.trim()}`)
-    await setTimeout(POLL_MS)
-  }
-  throw new Error(`Redis did not start. ${output.trim()}`)
 }

@@ -1,11 +1,6 @@
-/**
- * The Redis port over plain RESP: the queue without HTTP in between.
- *
- * For the tests and the bench. It shows that the scripts do not depend on the transport; it is never part of the
- * Worker, which has no TCP.
- */
+/** The Redis port of the queue over plain RESP, for the tests and the measurements. A Worker has no TCP. */
 
-import { type Command, RedisError, type RedisPort, type Reply, UpstreamError } from '../queue/redis.ts'
+import { RedisError, type RedisPort, type Reply, UpstreamError } from '../queue/redis.ts'
 import { connectResp, RespError, RespInteger, type RespReply } from './resp.ts'
 
 export type RespPort = RedisPort & { close(): void }
@@ -21,20 +16,14 @@ export async function createRespPort(redisUrl: string): Promise<RespPort> {
   const resp = await connectResp(redisUrl)
   return {
     async send(commands) {
-      let replies: readonly RespReply[]
-      try {
-        replies = await resp.run(commands.map(toRespCommand))
-      } catch (cause) {
+      const calls = commands.map(([name, ...args]) => ({ name: String(name), args: args.map(String) }))
+      const replies = await resp.run(calls).catch((cause: unknown) => {
         throw new UpstreamError('Redis did not answer.', { cause })
-      }
+      })
       return replies.map(toPortReply)
     },
-    close: () => resp.close(),
+    close: resp.close,
   }
-}
-
-function toRespCommand([name, ...args]: Command) {
-  return { name: String(name), args: args.map(String) }
 }
 
 function toPortReply(reply: RespReply): Reply {

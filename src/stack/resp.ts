@@ -1,16 +1,16 @@
 /**
- * One plain connection to Redis (RESP2), for the tools of this folder.
+ * One plain connection to Redis (RESP2).
  *
- * Commands go out in the order of the calls, those of one call next to each other; nothing is ever sent twice,
- * and nothing waits for a connection: while Redis is away every call fails at once, and calls work again soon
- * after it is back. Bytes are given back as they are, integers as their digits.
+ * Commands are sent in the order of the calls, the commands of one call next to each other, and never twice. While
+ * Redis is away every call fails at once; calls work again soon after it is back. Replies are exact: bytes, and the
+ * digits of integers.
  */
 
 import { Redis, ReplyError } from 'ioredis'
 
 export type RespCommand = { readonly name: string; readonly args: readonly (string | Buffer)[] }
 
-/** An integer, as Redis wrote it: it may be larger than a JavaScript number is exact. */
+/** An integer in the digits that Redis sent: it may exceed the safe integers of JavaScript. */
 export class RespInteger {
   readonly digits: string
   constructor(digits: string) {
@@ -18,7 +18,7 @@ export class RespInteger {
   }
 }
 
-/** An error that Redis answered. */
+/** An error reply. */
 export class RespError {
   readonly text: string
   constructor(text: string) {
@@ -28,19 +28,19 @@ export class RespError {
 
 export type RespReply = Buffer | RespInteger | RespError | null | readonly RespReply[]
 
-/** Redis could not be reached, or the connection broke before the answer: the commands may or may not have run. */
+/** Redis is not reachable, or the connection broke before the reply: the commands may or may not have run. */
 export class RedisUnreachable extends Error {
   override readonly name = 'RedisUnreachable'
 }
 
 export type Resp = {
   /**
-   * Sends the commands in one write and answers their replies in order.
+   * Sends the commands in one write and returns their replies in order.
    *
    * @throws {RedisUnreachable}
    */
   run(commands: readonly RespCommand[]): Promise<readonly RespReply[]>
-  /** This end of the connection, as `host:port`: what Redis calls it in MONITOR. It changes with every reconnect. */
+  /** The local `host:port`, as MONITOR shows it. It changes with every reconnect. */
   address(): string | undefined
   close(): void
 }
@@ -51,7 +51,7 @@ const RECONNECT_AFTER_MS = 50
 /**
  * Connects.
  *
- * @throws {RedisUnreachable} when there is no Redis behind the URL now.
+ * @throws {RedisUnreachable} when no Redis answers at the URL now.
  */
 export async function connectResp(redisUrl: string): Promise<Resp> {
   const redis = new Redis(redisUrl, {
@@ -59,16 +59,16 @@ export async function connectResp(redisUrl: string): Promise<Resp> {
     lazyConnect: true,
     connectTimeout: CONNECT_TIMEOUT_MS,
     retryStrategy: () => RECONNECT_AFTER_MS,
-    // Together: fail now instead of later, and never send a command again after the connection broke.
+    // Together: fail at once, and never resend a command after the connection broke.
     enableOfflineQueue: false,
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
-    // Together: send nothing but what the caller sends.
+    // Together: send only the commands of the caller.
     enableReadyCheck: false,
     disableClientInfo: true,
     stringNumbers: true,
   })
-  // Every call reports its own failure; without a listener ioredis prints each reconnect.
+  // Every call reports its own failure. Without a listener ioredis prints each reconnect.
   redis.on('error', () => {})
 
   try {
@@ -106,5 +106,5 @@ function toReply(value: unknown): RespReply {
   if (typeof value === 'string') return new RespInteger(value)
   if (Array.isArray(value)) return value.map(toReply)
   if (value instanceof Error) return new RespError(value.message)
-  throw new TypeError('Redis answered a reply of a kind that RESP2 does not have.')
+  throw new TypeError('Redis sent a reply that RESP2 does not have.')
 }

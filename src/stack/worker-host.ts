@@ -1,8 +1,8 @@
 /**
- * The process that runs the Worker: started by `worker.ts`, which it serves over its IPC channel.
+ * The process that runs the Worker, started and controlled by `worker.ts` over an IPC channel.
  *
- * It is a process of its own because workerd does not notice when whoever started it is killed. This process does:
- * its channel closes then, and it ends workerd and itself.
+ * workerd does not notice when the process that started it is killed. This process does: its channel closes, and it
+ * ends workerd and itself.
  */
 
 import { Log, LogLevel, Miniflare, type MiniflareOptions } from 'miniflare'
@@ -12,7 +12,7 @@ import { LOCALHOST } from './ports.ts'
 export type HostRequest =
   | {
       readonly kind: 'start'
-      /** Where the Worker takes requests; 0: any free one. */
+      /** Port of the Worker; 0: any free one. */
       readonly port: number
       readonly options: MiniflareOptions
     }
@@ -23,7 +23,7 @@ export type HostReply =
   | { readonly kind: 'ran'; readonly outcome: string }
   | { readonly kind: 'failed'; readonly message: string }
 
-/** What miniflare gives is typed by the types of Workers, which this project does without. */
+/** miniflare uses the types of `@cloudflare/workers-types`, which this project does not have. */
 type ScheduledWorker = { scheduled(event: { cron: string }): Promise<{ outcome: string }> }
 
 let miniflare: Miniflare | undefined
@@ -48,7 +48,7 @@ async function handle(request: HostRequest): Promise<HostReply> {
   return { kind: 'ran', outcome }
 }
 
-// Whoever reads our output may be gone before us: that is no reason to end, and leave workerd behind.
+// A closed output must not end this process, which would leave workerd behind.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
 
 process.on('message', async (request: HostRequest) => {
@@ -58,7 +58,7 @@ process.on('message', async (request: HostRequest) => {
       message: error instanceof Error ? error.message : String(error),
     }),
   )
-  // Whoever asked may have gone in the meantime; 'disconnect' deals with that.
+  // The parent may have gone; 'disconnect' handles that.
   process.send?.(reply, undefined, undefined, () => {})
 })
 

@@ -1,6 +1,4 @@
-/**
- * The Worker in the real workerd, on 127.0.0.1.
- */
+/** Runs the Worker in the real workerd, on 127.0.0.1. */
 
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
@@ -13,36 +11,36 @@ export type WorkerOptions = {
   readonly built: BuiltWorker
   /** 0: any free one. */
   readonly port: number
-  /** Secrets and variables; they win over those of wrangler.toml. */
+  /** Secrets and variables. They override the variables of wrangler.toml. */
   readonly bindings: Readonly<Record<string, string>>
-  /** Keeps back what the Worker logs. */
+  /** Suppresses the log of the Worker. */
   readonly quiet: boolean
 }
 
 export type RunningWorker = {
   readonly url: string
-  /** Resolves when it has ended, whether it was stopped or not. */
+  /** Resolves when the Worker has ended for any reason. */
   readonly ended: Promise<void>
-  /** Fires the scheduled handler and says how it ended: `ok`, or what the runtime calls it otherwise. */
+  /** Runs the scheduled handler and returns its outcome in the words of the runtime: `ok`, `exception`, ... */
   runScheduled(cron: string): Promise<string>
   /** May be called more than once. */
   stop(): Promise<void>
 }
 
-/** How much of what is kept back is shown when the Worker does not start. */
+/** How much of a suppressed log is shown when the Worker does not start. */
 const SHOWN_CHARACTERS = 2_000
 
-/** Beside this file, and built like this file where it is. */
+/** Beside this file, with the same extension: `.ts` in a clone, `.js` in the package. */
 const HOST = fileURLToPath(new URL(`worker-host${extname(import.meta.url)}`, import.meta.url))
 
 /**
- * Starts the Worker and waits until it takes requests.
+ * Starts the Worker and waits until it accepts requests.
  *
- * @throws {Error} when workerd does not start or refuses the code.
+ * @throws {Error} when workerd does not start or rejects the code.
  */
 export async function startWorker({ built, port, bindings, quiet }: WorkerOptions): Promise<RunningWorker> {
-  // The Worker's logs go to our stderr: our stdout is for machines to read. In a session of its own it hears no
-  // Ctrl-C, so that we can end things in order.
+  // The log of the Worker goes to stderr: stdout is for machines to read. In its own session it receives no Ctrl-C, so
+  // that this process can stop everything in order.
   const child = fork(HOST, [], {
     stdio: ['ignore', quiet ? 'ignore' : process.stderr, quiet ? 'pipe' : process.stderr, 'ipc'],
     serialization: 'advanced',
@@ -50,12 +48,12 @@ export async function startWorker({ built, port, bindings, quiet }: WorkerOption
     detached: true,
   })
   const exited = once(child, 'exit')
-  let keptBack = ''
+  let suppressed = ''
   child.stderr?.on('data', (chunk: Buffer) => {
-    keptBack = (keptBack + chunk.toString()).slice(-SHOWN_CHARACTERS)
+    suppressed = (suppressed + chunk.toString()).slice(-SHOWN_CHARACTERS)
   })
 
-  /** One request after the other: replies carry no number. */
+  /** Sends one request at a time: replies carry no id. */
   let previous: Promise<unknown> = Promise.resolve()
   function ask(request: HostRequest): Promise<HostReply> {
     const answer = previous.then(async () => {
@@ -79,7 +77,7 @@ export async function startWorker({ built, port, bindings, quiet }: WorkerOption
     kind: 'start',
     port,
     options: {
-      // Together: nothing is looked up on the network, written to the home folder or reported.
+      // Together: no network lookups, no files in the home folder, no usage reports.
       cf: false,
       enableDevRegistry: false,
       telemetry: { enabled: false },
@@ -100,7 +98,7 @@ export async function startWorker({ built, port, bindings, quiet }: WorkerOption
   if (started.kind !== 'started') {
     await stop()
     const reason = started.kind === 'failed' ? started.message : ''
-    throw new Error(`The Worker does not start. ${reason}\n${keptBack}`.trim())
+    throw new Error(`The Worker does not start. ${reason}\n${suppressed}`.trim())
   }
 
   return {

@@ -1,7 +1,6 @@
 /**
- * The Worker exactly as `wrangler deploy` would upload it, and wrangler itself as a child process.
- *
- * The local stack runs what this builds, code and settings alike, so what works here is what is deployed.
+ * Builds the Worker exactly as `wrangler deploy` would upload it, with wrangler as a child process. The local stack
+ * runs this build, code and settings.
  */
 
 import { type ChildProcess, spawn } from 'node:child_process'
@@ -22,20 +21,20 @@ export type WorkerModule =
 
 export type BuiltWorker = {
   readonly mainModule: string
-  /** By the name under which the code imports it. */
+  /** By the name that the code imports. */
   readonly modules: Readonly<Record<string, WorkerModule>>
   readonly compatibilityDate: string
   readonly compatibilityFlags: readonly string[]
   /** The variables of wrangler.toml. */
   readonly vars: Readonly<Record<string, Json>>
-  /** The static assets, and the name under which the code finds them. */
+  /** The static assets and the name of their binding. */
   readonly assets?: { readonly binding: string; readonly directory: string }
-  /** Of all modules together. */
+  /** Size of all modules together. */
   readonly bytes: number
   readonly gzippedBytes: number
 }
 
-/** What goes along with the modules of an upload. */
+/** The settings in an upload. */
 type Metadata = {
   readonly main_module: string
   readonly compatibility_date: string
@@ -46,16 +45,16 @@ type Binding = { readonly name: string; readonly type: string; readonly text?: s
 
 const PROJECT = fileURLToPath(new URL('../..', import.meta.url))
 
-/** Where the static assets are, as wrangler.toml says too; an upload does not. */
+/** The folder of the static assets. wrangler.toml names it too, but an upload does not. */
 export const SITE = join(PROJECT, 'dist', 'site')
 const WRANGLER_CONFIG = join(PROJECT, 'wrangler.toml')
 
 const builds = new Map<string, Promise<BuiltWorker>>()
 
 /**
- * Builds the Worker of a wrangler.toml, by default the project's; once in the life of this process.
+ * Builds the Worker of a wrangler.toml, by default the project's, once per process.
  *
- * @throws {Error} with what wrangler printed, when it does not build.
+ * @throws {Error} with the output of wrangler, when the build fails.
  */
 export function buildWorker(config = WRANGLER_CONFIG): Promise<BuiltWorker> {
   const building = builds.get(config) ?? build(config)
@@ -63,7 +62,7 @@ export function buildWorker(config = WRANGLER_CONFIG): Promise<BuiltWorker> {
   return building
 }
 
-/** Starts wrangler in the project's folder. It ends with this process at the latest. */
+/** Starts wrangler in the folder of the project. It ends with this process at the latest. */
 export function spawnWrangler(args: readonly string[], stdio: 'inherit' | 'pipe'): ChildProcess {
   const manifest = createRequire(import.meta.url).resolve('wrangler/package.json')
   const program = join(dirname(manifest), 'bin', 'wrangler.js')
@@ -79,13 +78,13 @@ export function spawnWrangler(args: readonly string[], stdio: 'inherit' | 'pipe'
 }
 
 async function build(config: string): Promise<BuiltWorker> {
-  // At once, so that there is no moment at which this process can end and leave it behind.
+  // Synchronously, so that this process cannot end between making the folder and removing it.
   const folder = mkdtempSync(join(tmpdir(), 'emq-worker-'))
   const remove = (): void => rmSync(folder, { recursive: true, force: true })
   try {
     const file = join(folder, 'upload')
     const writing = writeUpload(config, file)
-    // After wrangler, which is told to end first.
+    // Registered after wrangler's handler, so that wrangler ends first.
     process.once('exit', remove)
     await writing
     return await readUpload(await readFile(file))
@@ -107,7 +106,7 @@ async function writeUpload(config: string, file: string): Promise<void> {
   if (code !== 0) throw new Error(`The Worker does not build.\n${output.trim()}`)
 }
 
-/** Reads the body of an upload: a form whose files are the modules. */
+/** Reads an upload: a form whose files are the modules. */
 async function readUpload(upload: Buffer<ArrayBuffer>): Promise<BuiltWorker> {
   const boundary = upload.subarray(2, upload.indexOf('\r\n')).toString()
   const headers = { 'content-type': `multipart/form-data; boundary=${boundary}` }
@@ -140,23 +139,25 @@ async function readUpload(upload: Buffer<ArrayBuffer>): Promise<BuiltWorker> {
   }
 }
 
+const MODULE_TYPES: Readonly<Record<string, WorkerModule['type']>> = {
+  'application/javascript+module': 'esm',
+  'text/plain': 'text',
+  'application/wasm': 'wasm',
+  'application/octet-stream': 'data',
+}
+
 function toModule(mediaType: string, bytes: Uint8Array<ArrayBuffer>): WorkerModule {
-  switch (mediaType) {
-    case 'application/javascript+module':
-      return { type: 'esm', contents: Buffer.from(bytes).toString() }
-    case 'text/plain':
-      return { type: 'text', contents: Buffer.from(bytes).toString() }
-    case 'application/wasm':
-      return { type: 'wasm', contents: bytes }
-    case 'application/octet-stream':
-      return { type: 'data', contents: bytes }
-    default:
-      throw new Error(`The local stack knows no Worker module of the type ${mediaType}.`)
-  }
+  const type = MODULE_TYPES[mediaType]
+  if (type === undefined)
+    throw new Error(`The local stack does not support Worker modules of type ${mediaType}.`)
+  if (type === 'wasm' || type === 'data') return { type, contents: bytes }
+  return { type, contents: Buffer.from(bytes).toString() }
 }
 
 function toVariable({ name, type, text, json }: Binding): Json {
   if (type === 'plain_text' && text !== undefined) return text
   if (type === 'json' && json !== undefined) return json
-  throw new Error(`The local stack knows no binding of the type ${type}, which ${name} in wrangler.toml is.`)
+  throw new Error(
+    `The local stack does not support bindings of type ${type}, such as ${name} in wrangler.toml.`,
+  )
 }

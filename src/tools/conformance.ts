@@ -1,19 +1,16 @@
 /**
- * Conformance: plays the six gates of the protocol, and further scenarios, against a Redis that is reached in any way,
- * with the core scripts alone. The bundle is the contract, not the transport: the same lines pass over REST and RESP.
- *
- * Works in queues with names of its own and deletes them at the end, so it can be pointed at a database in use.
+ * Conformance: plays the six gates of the protocol and further scenarios with the core scripts alone, over REST or RESP.
+ * Uses its own queue names and deletes their keys at the end, so it can run against a database in use.
  */
 import assert from 'node:assert/strict'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createMinter } from '../protocol/ids.ts'
 import { keyspace } from '../protocol/keys.ts'
+import { accept, refuse } from '../protocol/refusals.ts'
 import { SCRIPTS } from '../protocol/scripts.generated.ts'
-import { createCore } from '../queue/core.ts'
+import { type Core, createCore } from '../queue/core.ts'
 import type { RedisPort } from '../queue/redis.ts'
 import { groups, integer, list, optionalText, text } from '../queue/replies.ts'
-
-type Core = ReturnType<typeof createCore>
 
 /** What a gate works with: two clients of one queue of its own. */
 type Stage = {
@@ -24,40 +21,46 @@ type Stage = {
   readonly mint: () => string
   readonly row: (id: string) => Promise<Record<string, string>>
   readonly scoreIn: (set: string, id: string) => Promise<string | undefined>
-  /** Every key of the queue that holds jobs or rows. */
+  /** Returns how many jobs and rows the queue has. */
   readonly remains: () => Promise<number>
 }
 
 type Gate = {
   readonly name: string
-  /** What has been shown when the gate has passed. */
+  /** What a passed gate proves. */
   readonly shows: string
   readonly play: (stage: Stage) => Promise<void>
 }
 
 const LEASE_MS = 30_000
-const STALE = { refused: 'stale', reason: 'superseded' }
-const RELEASED = { refused: 'stale', reason: 'released' }
-const GONE = { refused: 'gone' }
+const STALE = refuse({ refused: 'stale', reason: 'superseded' })
+const RELEASED = refuse({ refused: 'stale', reason: 'released' })
+const LAPSED = refuse({ refused: 'stale', reason: 'lapsed' })
+const GONE = refuse({ refused: 'gone' })
 
-/** Claims, and insists on a job. */
+/** Claims a job and fails without one. */
 async function claimed(queue: Core, leaseMs = LEASE_MS) {
   const job = await queue.claim(leaseMs)
-  assert.ok(job, 'the claim gave no job')
+  assert.ok(job, 'the claim returned no job')
   return job
 }
 
-/** Repeats a pump until it has moved something: time passes by the server's clock, not by ours. */
-async function until(pump: () => Promise<number>): Promise<void> {
+/** Repeats a sweep until it moves a job: the clock of the server decides when. */
+async function until(sweep: () => Promise<number>): Promise<void> {
   for (let tries = 0; tries < 200; tries++) {
-    if ((await pump()) > 0) return
+    if ((await sweep()) > 0) return
     await sleep(10)
   }
-  assert.fail('nothing was moved within two seconds')
+  assert.fail('no job was moved within two seconds')
 }
 
-const promoted = (queue: Core) => until(async () => (await queue.promote(10)).promoted)
-const reaped = (queue: Core) => until(async () => (await queue.reap(10)).reaped)
+function promoted(queue: Core): Promise<void> {
+  return until(async () => (await queue.promote(10)).promoted)
+}
+
+function reaped(queue: Core): Promise<void> {
+  return until(async () => (await queue.reap(10)).reaped)
+}
 
 const GATES: readonly Gate[] = [
   {
@@ -71,7 +74,8 @@ const GATES: readonly Gate[] = [
       const reads = ['browse', 'pendingSize'] as const
       assert.deepEqual(Object.keys(queue).sort(), [...core, ...reads].sort())
       const ids = [mint(), mint(), mint()]
-      for (const id of ids) assert.equal(await queue.enqueue(id, '{}'), 'enqueued')
+      for (const id of ids)
+        assert.deepEqual(await queue.enqueue(id, '{}'), accept({ id, status: 'enqueued' }))
       assert.deepEqual(await queue.browse(10), ids.toReversed())
       assert.equal(await queue.pendingSize(), 3)
     },
@@ -95,8 +99,11 @@ const GATES: readonly Gate[] = [
         left > LEASE_MS - 5_000 && left < LEASE_MS + 1_000,
         `the lease is ${left} ms from the server's now`,
       )
-      assert.equal(await queue.complete(first, 1), 'completed')
-      assert.equal(await queue.complete((await claimed(queue)).id, 1), 'completed')
+      assert.deepEqual(await queue.complete(first, 1), accept({ id: first, status: 'completed' }))
+      assert.deepEqual(
+        await queue.complete((await claimed(queue)).id, 1),
+        accept({ id: second, status: 'completed' }),
+      )
       assert.equal(await remains(), 0)
       assert.equal(await queue.claim(LEASE_MS), undefined)
     },
@@ -113,7 +120,7 @@ const GATES: readonly Gate[] = [
       assert.deepEqual(await queue.complete(id, 99), STALE)
       assert.deepEqual(await queue.retry(id, 99, { delayMs: 0, maxAttempts: 2 }), STALE)
       assert.deepEqual(await row(id), before)
-      assert.equal(await queue.complete(id, 1), 'completed')
+      assert.deepEqual(await queue.complete(id, 1), accept({ id, status: 'completed' }))
     },
   },
   {
@@ -125,13 +132,13 @@ const GATES: readonly Gate[] = [
       await queue.enqueue(id, '{}')
       await claimed(queue)
       const retried = await queue.retry(id, 1, { delayMs: 20, maxAttempts: 5, error: 'boom' })
-      assert.deepEqual(retried, { status: 'scheduled', delayMs: 20 })
+      assert.deepEqual(retried, accept({ id, status: 'scheduled', delayMs: 20 }))
       assert.equal((await row(id))['state'], 'scheduled')
       assert.equal(await queue.pendingSize(), 0)
       await promoted(queue)
       assert.equal((await claimed(queue)).token, 2)
       assert.deepEqual(await queue.complete(id, 1), STALE)
-      assert.equal(await queue.complete(id, 2), 'completed')
+      assert.deepEqual(await queue.complete(id, 2), accept({ id, status: 'completed' }))
     },
   },
   {
@@ -146,7 +153,7 @@ const GATES: readonly Gate[] = [
           assert.equal((await claimed(queue)).id, id)
           await queue.retry(id, token, { delayMs: 0, maxAttempts: 2, error: `failed ${token}` })
         }
-        if (token === 1) await until(async () => (await queue.promote(10)).promoted)
+        if (token === 1) await promoted(queue)
       }
       for (const id of ids) {
         const { state, last_error: lastError } = await row(id)
@@ -167,7 +174,7 @@ const GATES: readonly Gate[] = [
       await reaped(queue)
       assert.equal((await row(id))['state'], 'pending')
       assert.equal((await claimed(queue)).token, 2)
-      assert.equal(await queue.complete(id, 2), 'completed')
+      assert.deepEqual(await queue.complete(id, 2), accept({ id, status: 'completed' }))
     },
   },
 ]
@@ -175,27 +182,30 @@ const GATES: readonly Gate[] = [
 const SCENARIOS: readonly Gate[] = [
   {
     name: 'S1 duplicate',
-    shows: 'an id that lives answers duplicate and changes nothing, in whatever state the job is',
+    shows: 'an enqueue with the id of an existing job returns duplicate and changes nothing, in every state',
     async play({ queue, mint, row }) {
       const id = mint()
       await queue.enqueue(id, 'first')
-      assert.equal(await queue.enqueue(id, 'second'), 'duplicate')
+      assert.deepEqual(await queue.enqueue(id, 'second'), accept({ id, status: 'duplicate' }))
       await claimed(queue)
-      assert.equal(await queue.enqueue(id, 'second'), 'duplicate')
+      assert.deepEqual(await queue.enqueue(id, 'second'), accept({ id, status: 'duplicate' }))
       assert.deepEqual(await row(id), { state: 'active', attempts: '1', payload: 'first' })
     },
   },
   {
     name: 'S2 kind',
-    shows: 'an id of another kind is refused before anything is written: EMQKIND',
+    shows: 'an id of another kind is rejected before anything is written: EMQKIND',
     async play({ queue, mint, remains }) {
-      assert.deepEqual(await queue.enqueue(mint().replace('JOB', 'USR'), '{}'), { refused: 'wrong_kind' })
+      assert.deepEqual(
+        await queue.enqueue(mint().replace('JOB', 'USR'), '{}'),
+        refuse({ refused: 'wrong_kind' }),
+      )
       assert.equal(await remains(), 0)
     },
   },
   {
     name: 'S3 order',
-    shows: 'mint order is delivery order, whatever order they were enqueued in, and bytes decide it',
+    shows: 'jobs are delivered in the byte order of their ids, whatever the order of their enqueues',
     async play({ queue }) {
       const ids = ['JOB0Dq5JVGd5nZ', 'JOB0Dq5JVGd5na', 'JOB0KHTOWnGLuC', 'JOB0NgWEfAEJfs']
       for (const id of ids.toReversed()) await queue.enqueue(id, '{}')
@@ -206,7 +216,7 @@ const SCENARIOS: readonly Gate[] = [
   },
   {
     name: 'S4 gone',
-    shows: 'a late report on a completed job is gone, and creates nothing',
+    shows: 'a late report on a completed job returns gone and creates nothing',
     async play({ queue, mint, remains }) {
       const id = mint()
       await queue.enqueue(id, '{}')
@@ -219,7 +229,8 @@ const SCENARIOS: readonly Gate[] = [
   },
   {
     name: 'S5 spent token',
-    shows: 'who has given a job back has spent its token, in the schedule, in pending and in the morgue',
+    shows:
+      'a consumer that has released a job has lost its token, whether the job is scheduled, pending or dead',
     async play({ queue, mint }) {
       const id = mint()
       await queue.enqueue(id, '{}')
@@ -236,22 +247,20 @@ const SCENARIOS: readonly Gate[] = [
   },
   {
     name: 'S6 late completion',
-    shows:
-      'after the reap and before another claim the last holder may still complete; it may do nothing else',
+    shows: 'after the reap and before the next claim the last owner may complete the job, and nothing else',
     async play({ queue, mint, remains }) {
       const id = mint()
       await queue.enqueue(id, '{}')
       await claimed(queue, 20)
       await reaped(queue)
-      const lapsed = { refused: 'stale', reason: 'lapsed' }
-      assert.deepEqual(await queue.retry(id, 1, { delayMs: 0, maxAttempts: 5 }), lapsed)
-      assert.equal(await queue.complete(id, 1), 'completed')
+      assert.deepEqual(await queue.retry(id, 1, { delayMs: 0, maxAttempts: 5 }), LAPSED)
+      assert.deepEqual(await queue.complete(id, 1), accept({ id, status: 'completed' }))
       assert.equal(await remains(), 0)
     },
   },
   {
     name: 'S7 ghost',
-    shows: 'an id without a row is dropped when it is met, and blocks neither its id nor the job behind it',
+    shows: 'a ghost is removed when it is found, and blocks neither its id nor the next job',
     async play({ port, queue, keys, mint, remains }) {
       const [inPending, inActive, inSchedule, good] = [mint(), mint(), mint(), mint()]
       await port.send([
@@ -266,20 +275,20 @@ const SCENARIOS: readonly Gate[] = [
       assert.deepEqual([ghost.id, ghost.payload], [inPending, undefined])
       assert.deepEqual(await queue.complete(ghost.id, ghost.token), GONE)
       assert.equal((await claimed(queue)).id, good)
-      assert.equal(await queue.complete(good, 1), 'completed')
-      assert.equal(await queue.enqueue(inActive, '{}'), 'enqueued')
+      assert.deepEqual(await queue.complete(good, 1), accept({ id: good, status: 'completed' }))
+      assert.deepEqual(await queue.enqueue(inActive, '{}'), accept({ id: inActive, status: 'enqueued' }))
       await queue.complete((await claimed(queue)).id, 1)
       assert.equal(await remains(), 0)
     },
   },
   {
     name: 'S8 script flush',
-    shows: 'a Redis that has lost its scripts gets them again in the middle of any move',
+    shows: 'every move reloads the scripts of a Redis that has lost them',
     async play({ port, queue, mint }) {
       const flush = () => port.send([['SCRIPT', 'FLUSH']])
       const id = mint()
       await flush()
-      assert.equal(await queue.enqueue(id, '{}'), 'enqueued')
+      assert.deepEqual(await queue.enqueue(id, '{}'), accept({ id, status: 'enqueued' }))
       await flush()
       await claimed(queue)
       await flush()
@@ -290,19 +299,19 @@ const SCENARIOS: readonly Gate[] = [
       await queue.reap(10)
       await claimed(queue)
       await flush()
-      assert.equal(await queue.complete(id, 2), 'completed')
+      assert.deepEqual(await queue.complete(id, 2), accept({ id, status: 'completed' }))
     },
   },
   {
     name: 'S9 two clients',
-    shows: 'two clients at once never get the same job, and drain the queue together',
+    shows: 'two clients never get the same job, and drain the queue together',
     async play({ queue, other, mint, remains }) {
       const ids = Array.from({ length: 40 }, mint)
       await Promise.all(ids.map((id) => queue.enqueue(id, '{}')))
       const done: string[] = []
       const work = async (core: Core) => {
         for (let job = await core.claim(LEASE_MS); job !== undefined; job = await core.claim(LEASE_MS)) {
-          assert.equal(await core.complete(job.id, job.token), 'completed')
+          assert.ok((await core.complete(job.id, job.token)).ok)
           done.push(job.id)
         }
       }
@@ -314,10 +323,10 @@ const SCENARIOS: readonly Gate[] = [
 ]
 
 export type ConformanceOptions = {
-  /** One client's way to Redis, and a second client's; the same one may stand for both. */
+  /** The connection of the first client. The second has `other`, by default the same. */
   readonly port: RedisPort
   readonly other?: RedisPort
-  /** Where each line goes. Default: standard output. */
+  /** Receives each line. Default: standard output. */
   readonly print?: (line: string) => void
 }
 
@@ -365,7 +374,7 @@ async function cleanUp({ port, keys }: Stage): Promise<void> {
   await port.send([['DEL', pending, active, schedule, dead, completed, failed, ghosts, ...rows]])
 }
 
-/** Plays all gates and scenarios, prints a line each, and answers whether all passed. */
+/** Plays all gates and scenarios, prints one line for each, and returns whether all passed. */
 export async function runConformance({
   port,
   other = port,
@@ -373,7 +382,7 @@ export async function runConformance({
 }: ConformanceOptions): Promise<boolean> {
   const minter = createMinter()
   const run = `conformance-${Date.now()}`
-  const play = async (gates: readonly Gate[]): Promise<number> => {
+  async function play(gates: readonly Gate[]): Promise<number> {
     let passed = 0
     for (const gate of gates) {
       const stage = stageOf(port, other, `${run}-${gate.name.slice(0, 2)}`, minter.mint)

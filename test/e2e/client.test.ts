@@ -1,4 +1,4 @@
-/** The client in a real browser, from a page of another origin, at the built Worker in the real workerd. */
+/** The client in a real browser, on a page of another origin, with the built Worker in the real workerd. */
 import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -9,7 +9,7 @@ import { startStack, type TestStack } from '../../src/stack/stack.ts'
 
 const CHROMIUM = process.env['CHROMIUM'] ?? '/usr/bin/chromium'
 
-/** What the page does; it leaves what became of it in `window.outcome`. */
+/** The script of the page. It leaves its result in `window.outcome`. */
 const STORY = `
 import { EchoMQ, EchoMQError } from './client.js'
 window.outcome = (async () => {
@@ -67,7 +67,7 @@ afterAll(async () => {
   server?.close()
 })
 
-test('enqueues, claims, completes and consumes', { timeout: 60_000 }, async () => {
+test('the client enqueues, claims, completes and consumes in a browser', { timeout: 60_000 }, async () => {
   const page = await browser.newPage()
   await page.goto(`${origin}/#${new URLSearchParams({ url: stack.url, token: stack.tokens.operator })}`)
   await page.waitForFunction('window.outcome')

@@ -1,6 +1,6 @@
 /**
- * The package as its users get it: packed, judged, installed in an empty project, compiled against, and run, on the
- * Node of the system (20 is the oldest that is supported) and on the project's own.
+ * The package as users get it: packed, linted, installed in an empty project, compiled and run, on the Node of the
+ * system (20 is the oldest supported one) and on the Node of the project.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -12,6 +12,7 @@ import { serve } from '@hono/node-server'
 import { minify } from 'vite'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { createApp } from '../../src/app.ts'
+import { VIEWER_FILES } from '../../src/reference/reference.ts'
 import { buildWorker } from '../../src/stack/wrangler.ts'
 import { secretsOf, startWorkers, workerOf } from '../service/support/workers.ts'
 import { EMQ_TOKENS, freshQueue, TOKENS } from '../support/api.ts'
@@ -31,7 +32,7 @@ beforeAll(async () => {
 }, PACKING_TIMEOUT_MS)
 afterAll(() => installed?.remove())
 
-/** Compiles the files of the project, the types of the package included. */
+/** Compiles the files of the project with the types of the package. */
 async function compile(module: string, moduleResolution: string, ...args: string[]) {
   const { folder } = installed
   const options = {
@@ -60,7 +61,7 @@ async function compile(module: string, moduleResolution: string, ...args: string
   return outcomeOf(join(ROOT, 'node_modules/.bin/tsc'), args, { cwd: folder })
 }
 
-/** The API over HTTP, for one test; answers its URL. */
+/** Serves the API over HTTP for one test and returns its URL. */
 function servedApi(): Promise<string> {
   const { url, token } = shared.bridge
   const app = createApp({
@@ -80,7 +81,7 @@ const nodes = [
   ['the Node of the project', process.execPath],
 ] as const
 
-/** Runs a compiled file of the project, and reads the JSON that it prints. */
+/** Runs a compiled file of the project and parses its output as JSON. */
 async function run(node: string, file: string, env: Record<string, string> = {}) {
   const outcome = await outcomeOf(node, [`out/${file}.js`], { cwd: installed.folder, env })
   expect(outcome.stderr).toBe('')
@@ -88,7 +89,7 @@ async function run(node: string, file: string, env: Record<string, string> = {})
 }
 
 describe('the tarball', () => {
-  test('has what is needed and nothing else', () => {
+  test('the tarball has the expected files and no others', () => {
     const scripts = installed.files.filter((file) => /^lua\/\w+\.lua$/.test(file))
     const chunks = installed.files.filter((file) =>
       /^dist\/(cli\/)?[\w.-]+-[\w-]{8}(\.d)?\.[tj]s$/.test(file),
@@ -102,13 +103,13 @@ describe('the tarball', () => {
         `dist/${entry}.js`,
       ]),
       ...['dist/cli/main.js', 'dist/cli/worker-host.js', 'dist/cli/worker.json'],
-      ...['dist/assets/docs/reference.json'],
+      ...['reference.json', ...VIEWER_FILES.keys()].map((name) => `dist/assets/docs/${name}`),
       ...['lua/manifest.json', 'package.json'],
     ]
     expect(others.sort()).toEqual(wanted.sort())
   })
 
-  test('knows nothing of the machine it was built on', async () => {
+  test('the tarball has no path of the machine that built it', async () => {
     for (const file of installed.files.filter((name) => name.startsWith('dist/'))) {
       const text = await readFile(join(installed.folder, 'node_modules/echomq-edge', file), 'utf8')
       expect(text).not.toContain(ROOT)
@@ -118,22 +119,22 @@ describe('the tarball', () => {
 
 describe('the types', () => {
   test(
-    'hold under moduleResolution bundler, to the last declaration',
+    'the types compile under moduleResolution bundler, with all declarations checked',
     async () =>
       expect(await compile('esnext', 'bundler', '--noEmit', '--skipLibCheck', 'false')).toEqual(CLEAN),
     COMPILING_TIMEOUT_MS,
   )
 
   test(
-    'hold under moduleResolution node16',
-    // What comes out is run below.
+    'the types compile under moduleResolution node16',
+    // The tests below run the output.
     async () => expect(await compile('node16', 'node16', '--outDir', 'out')).toEqual(CLEAN),
     COMPILING_TIMEOUT_MS,
   )
 })
 
 describe.each(nodes)('on %s', (_name, node) => {
-  test('the app can be mounted, and maintained', async () => {
+  test('the app can be mounted, serves its reference, and runs its maintenance', async () => {
     const { url, token } = shared.bridge
     const env = {
       UPSTASH_REDIS_REST_URL: url,
@@ -141,7 +142,12 @@ describe.each(nodes)('on %s', (_name, node) => {
       EMQ_TOKENS,
       EMQ_QUEUES: freshQueue(),
     }
-    expect(await run(node, 'app', env)).toEqual({ mine: 'mine', redis: 'ok', queues: expect.any(Number) })
+    expect(await run(node, 'app', env)).toEqual({
+      mine: 'mine',
+      redis: 'ok',
+      queues: expect.any(Number),
+      docs: [200, 200, 200, 200],
+    })
   })
 
   test('the client produces and consumes', async () => {
@@ -175,28 +181,51 @@ describe.each(nodes)('on %s', (_name, node) => {
     expect((await cli('claim', queue)).code).toBe(3)
   })
 
-  test('the Worker says that it is of another runtime', async () => {
+  test('the Worker fails with an error that names its runtime', async () => {
     const { code, stderr } = await outcomeOf(node, ['out/worker.js'], { cwd: installed.folder })
     expect(code).toBe(1)
     expect(stderr).toContain('cloudflare:')
   })
 })
 
-test(
-  'the Worker builds from the package and serves',
-  async () => {
-    const config = join(installed.folder, 'wrangler.toml')
-    await writeFile(config, 'name = "mine"\nmain = "worker.ts"\ncompatibility_date = "2026-11-01"\n')
-    const workers = await startWorkers([
-      workerOf('mine', await buildWorker(config), secretsOf(shared.bridge)),
-    ])
-    onTestFinished(workers.stop)
-    expect(await (await workers.fetch('mine', '/healthz')).json()).toEqual({ status: 'ok' })
-  },
-  STARTING_TIMEOUT_MS,
-)
+describe('a Worker of the package', { timeout: STARTING_TIMEOUT_MS }, () => {
+  const ASSETS = 'node_modules/echomq-edge/dist/assets'
 
-test('the client is small and stands alone', async () => {
+  /** Builds and starts a Worker whose wrangler.toml ends with these lines. */
+  async function startOwnWorker(name: string, lines: string) {
+    const config = join(installed.folder, `${name}.toml`)
+    await writeFile(config, `name = "mine"\nmain = "worker.ts"\ncompatibility_date = "2026-11-01"\n${lines}`)
+    const built = await buildWorker(config)
+    const worker = workerOf('mine', built, {
+      ...secretsOf(shared.bridge),
+      ...(built.assets && { [built.assets.binding]: { type: 'assets' } }),
+    })
+    if (built.assets)
+      worker.config.assets = { directory: join(installed.folder, ASSETS), hasUserWorker: true }
+    const workers = await startWorkers([worker])
+    onTestFinished(workers.stop)
+    return (path: string) => workers.fetch('mine', path)
+  }
+
+  test('serves the API and the OpenAPI document, and says how to get the viewer', async () => {
+    const get = await startOwnWorker('without-assets', '')
+    expect(await (await get('/healthz')).json()).toEqual({ status: 'ok' })
+    expect(await (await get('/openapi.json')).json()).toMatchObject({ info: { title: 'EchoMQ Edge' } })
+    const docs = await get('/docs')
+    expect(docs.status).toBe(404)
+    expect(await docs.json()).toMatchObject({
+      detail: expect.stringContaining(`[assets] directory = "${ASSETS}" binding = "ASSETS"`),
+    })
+  })
+
+  test('serves the viewer with the lines of wrangler.toml that its problem names', async () => {
+    const get = await startOwnWorker('with-assets', `[assets]\ndirectory = "${ASSETS}"\nbinding = "ASSETS"\n`)
+    for (const path of ['/docs', '/docs/viewer.js', '/docs/swagger-ui.css', '/openapi.json'])
+      expect([path, (await get(path)).status]).toEqual([path, 200])
+  })
+})
+
+test('the client has no imports and stays within its byte budget', async () => {
   const source = await readFile(join(installed.folder, 'node_modules/echomq-edge/dist/client.js'), 'utf8')
   expect(source).not.toMatch(/^import|\bimport\(|\brequire\(/m)
 
@@ -210,7 +239,7 @@ describe('the local stack of the package', () => {
       cwd: installed.folder,
     })
 
-  test('names what it needs beyond the package, and its help is there all the same', async () => {
+  test('dev names the missing packages, and dev --help works without them', async () => {
     const { code, stderr } = await dev(process.execPath)
     expect(code).toBe(1)
     expect(stderr).toContain('In the project where echomq-edge is installed')
@@ -223,7 +252,7 @@ describe('the local stack of the package', () => {
     )
   })
 
-  test('says of a Node that is too old before it asks for packages that would be of no use to it', async () => {
+  test('dev rejects a Node that is too old before it names missing packages', async () => {
     const { stdout: version } = await outcomeOf(SYSTEM_NODE, ['--version'], { cwd: installed.folder })
     const isOld = Number.parseInt(version.slice(1), 10) < 24
     const { code, stderr } = await dev(SYSTEM_NODE)
@@ -233,7 +262,7 @@ describe('the local stack of the package', () => {
   })
 
   test(
-    'runs once that is there, without a build',
+    'dev runs without a build once the packages are installed',
     async () => {
       const { folder } = installed
       await mkdir(join(folder, 'node_modules/@hono'), { recursive: true })
@@ -245,7 +274,7 @@ describe('the local stack of the package', () => {
       onTestFinished(() => void child.kill())
       const [line] = await once(createInterface(child.stdout), 'line')
       const { url, tokens } = JSON.parse(line)
-      for (const path of ['/healthz', '/docs', '/openapi.json'])
+      for (const path of ['/healthz', '/docs', '/docs/viewer.js', '/docs/NOTICE', '/openapi.json'])
         expect((await fetch(`${url}${path}`)).status).toBe(200)
       const env = { EMQ_URL: url, EMQ_TOKEN: tokens.operator }
       const { stdout } = await outcomeOf(process.execPath, [BIN, 'enqueue', 'emails', '1'], {

@@ -4,6 +4,7 @@ import * as fc from 'fast-check'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { createMinter } from '../../src/protocol/ids.ts'
 import { keyspace } from '../../src/protocol/keys.ts'
+import { accept } from '../../src/protocol/refusals.ts'
 import { AUDIT_SETS, type AuditFinding, type AuditRequest } from '../../src/queue/audit.ts'
 import { createCore } from '../../src/queue/core.ts'
 import { createDatabase, type Database, type Queue } from '../../src/queue/database.ts'
@@ -309,7 +310,7 @@ describe('an orphan that was active', () => {
     const [job] = await queue.enqueueMany([{ payload: '1', maxAttempts }])
     const { jobs } = await queue.claim({ limit: 1, leaseMs: 60_000 })
     const { id, token } = jobs[0] as { id: string; token: number }
-    expect(job).toEqual({ id, status: 'enqueued' })
+    expect(job).toEqual(accept({ id, status: 'enqueued' }))
     await port.send([['ZREM', keyspace(queue.name).active, id]])
     await auditAll(queue, { repair: true })
     return { queue, id, token }
@@ -317,7 +318,7 @@ describe('an orphan that was active', () => {
 
   test('is still its holder’s', async () => {
     const { queue, id, token } = await orphaned()
-    expect(await queue.complete(id, token)).toBe('completed')
+    expect(await queue.complete(id, token)).toEqual(accept({ id, status: 'completed' }))
     expect(await census(port, queue.name)).toEqual([])
   })
 
@@ -484,7 +485,7 @@ describe('a sound queue', () => {
             return { ...settlement, action: 'complete' }
           }),
         )
-        completed += results.filter((result) => 'status' in result && result.status === 'completed').length
+        completed += results.filter((result) => result.ok && result.value.status === 'completed').length
       }
     }
     /** The core's verbs, as clients in other languages use them. */
@@ -493,7 +494,7 @@ describe('a sound queue', () => {
       while (!done()) {
         const job = await core.claim(1_000)
         if (job === undefined) await core.promote(10)
-        else if ((await core.complete(job.id, job.token)) === 'completed') completed += 1
+        else if ((await core.complete(job.id, job.token)).ok) completed += 1
       }
     }
     async function redrive(): Promise<void> {

@@ -144,7 +144,7 @@ describe('ten thousand', () => {
     async (state) => {
       await seed({ state }, 'start_by', 9_000_000_000_000)
       const moved = await steps(async () => {
-        const { removed, more } = await queue.drain(state, STEP)
+        const { removed, more } = await queue.purge(state, STEP)
         return { moved: removed, more }
       })
       expect(moved).toEqual(ALL_IN_STEPS)
@@ -205,7 +205,7 @@ describe('the largest batch', () => {
       ...(nth % 2 === 0 ? {} : { delayMs: 1 }),
     }))
     const results = await queue.enqueueMany(jobs)
-    expect(results.filter((result) => 'status' in result)).toHaveLength(1000)
+    expect(results.filter((result) => result.ok)).toHaveLength(1000)
     const claimed = []
     while (claimed.length < 1000) claimed.push(...(await queue.claim({ limit: 100 })).jobs)
     const actions = ['complete', 'retry', 'fail', 'release', 'extend'] as const
@@ -215,7 +215,7 @@ describe('the largest batch', () => {
         action: actions[nth % 5] ?? 'complete',
       })),
     )
-    expect(settled.filter((result) => 'status' in result)).toHaveLength(1000)
+    expect(settled.filter((result) => result.ok)).toHaveLength(1000)
     expect(await counts()).toEqual({ pending: 0, active: 200, scheduled: 400, dead: 200 })
     await clean()
   })
@@ -226,11 +226,11 @@ describe('a script that is told to move all at once', () => {
     const all = 1_000_000
     await seed({ state: 'scheduled' })
     expect(await hand.promote(all)).toBe(MANY)
-    expect(await hand.drain('pending', all)).toEqual([MANY, 0])
+    expect(await hand.purge('pending', all)).toEqual([MANY, 0])
     await seed({ state: 'active' })
     expect(await hand.reap(all)).toBe(MANY)
     expect(await hand.claimMany(MANY)).toHaveLength(2 + 4 * MANY)
-    expect(await hand.drain('schedule', all)).toEqual([0, 0])
+    expect(await hand.purge('schedule', all)).toEqual([0, 0])
     await redis.port.send([['FLUSHALL']])
     await seed({ state: 'dead' })
     expect(await hand.redriveMany({ limit: all, scan: all })).toEqual([MANY, 'JOB00000010000', 0])
@@ -246,7 +246,7 @@ describe('a script that is told to move all at once', () => {
       expect(await hand.reap(limit)).toBe(0)
       expect(((await hand.sweep(limit)) as number[]).slice(1, 5)).toEqual([0, 0, 0, 0])
       for (const set of ['pending', 'schedule', 'dead'] as const)
-        expect(await hand.drain(set, limit)).toEqual([0, set === 'schedule' ? 1 : 0])
+        expect(await hand.purge(set, limit)).toEqual([0, set === 'schedule' ? 1 : 0])
       expect(await hand.redriveMany({ limit })).toEqual([0, '', 0])
     }
     for (const script of ['promote', 'reap', 'sweep'] as const)

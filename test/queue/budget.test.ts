@@ -3,7 +3,7 @@
  * failures.
  */
 import { describe, expect, test } from 'vitest'
-import { createObserver } from '../../src/queue/observe.ts'
+import { createDatabase } from '../../src/queue/database.ts'
 import { freshQueue } from '../support/api.ts'
 import { census } from '../support/census.ts'
 import { bareRedis } from './support/bare.ts'
@@ -11,6 +11,8 @@ import { type Hand, handOn } from './support/hand.ts'
 import { look, serverNow, untilServer } from './support/world.ts'
 
 const redis = bareRedis()
+const queueOf = ({ queue }: Hand) =>
+  createDatabase(redis.port, { wireAccept: [], wireClaim: undefined }).queue(queue)
 
 const ID = 'JOB00000000001'
 const fresh = (): Hand => handOn(redis.port, freshQueue())
@@ -282,7 +284,7 @@ describe('the history', () => {
       ])
       await hand.promote()
     }
-    const job = await createObserver(redis.port, hand.queue).job(ID)
+    const job = await queueOf(hand).job(ID)
     expect(job?.history?.map(({ attempt, error }) => [attempt, error])).toEqual(
       [4, 5, 6, 7, 8].map((token) => [token, `line one of ${token}\nline  two `]),
     )
@@ -297,7 +299,6 @@ describe('the history', () => {
   test('is there from the second failure on when plain clients of the core report', async () => {
     const hand = fresh()
     await hand.enqueue(ID)
-    const observer = createObserver(redis.port, hand.queue)
     for (let token = 1; token <= 3; token++) {
       await hand.claim()
       await hand.retry(ID, token, 0, 0, `boom ${token}`)
@@ -307,7 +308,7 @@ describe('the history', () => {
           ...{ state: 'pending', attempts: '1', payload: 'payload', last_error: 'boom 1' },
         })
     }
-    const job = await observer.job(ID)
+    const job = await queueOf(hand).job(ID)
     expect(job?.history?.map(({ attempt, error }) => [attempt, error])).toEqual([
       [2, 'boom 2'],
       [3, 'boom 3'],
@@ -326,7 +327,7 @@ describe('the history', () => {
     }
     await hand.claim()
     await hand.settle([{ action: 'fail', id: ID, token: 3, error: 'no 3' }])
-    const job = await createObserver(redis.port, hand.queue).job(ID)
+    const job = await queueOf(hand).job(ID)
     expect(job?.history?.map(({ attempt, error }) => [attempt, error])).toEqual([
       [1, 'no 1'],
       [2, 'no 2'],
@@ -342,7 +343,7 @@ describe('the history', () => {
     await hand.settle([{ action: 'retry', id: ID, token: 1, ms: 0, error: 'first' }])
     await hand.promote()
     expect(await lapse(hand)).toBe('dead')
-    const job = await createObserver(redis.port, hand.queue).job(ID)
+    const job = await queueOf(hand).job(ID)
     expect(job?.history?.map(({ attempt, error }) => [attempt, error])).toEqual([
       [1, 'first'],
       [2, 'lease expired on attempt 2 of 2'],

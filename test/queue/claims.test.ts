@@ -9,6 +9,7 @@ import { freshQueue } from '../support/api.ts'
 import { census } from '../support/census.ts'
 import { bareRedis } from './support/bare.ts'
 import { type Hand, handOn } from './support/hand.ts'
+import { outcome } from './support/results.ts'
 import { look, serverNow, until, untilServer } from './support/world.ts'
 
 const redis = bareRedis()
@@ -461,7 +462,7 @@ describe("the queue's own claim without a limit", () => {
       { limit: 1 },
     )
     expect(sent).toHaveLength(trips + 1)
-    expect(results).toEqual([
+    expect(results.map(outcome)).toEqual([
       { id: idOf(1), status: 'completed' },
       { refused: 'gone' },
       { refused: 'stale', reason: 'superseded' },

@@ -9,6 +9,7 @@ import { freshQueue } from '../support/api.ts'
 import { census } from '../support/census.ts'
 import { REST_TOKEN, sharedRedis } from '../support/redis.ts'
 import { handOn } from './support/hand.ts'
+import { idsOf } from './support/results.ts'
 import { serverNow, untilServer } from './support/world.ts'
 
 const shared = sharedRedis()
@@ -28,9 +29,6 @@ async function costOf(what: string, run: () => Promise<unknown>): Promise<number
   expect(requests).toBe(1)
   return total
 }
-
-const idsOf = (results: Awaited<ReturnType<Queue['enqueueMany']>>): string[] =>
-  results.map((result) => ('id' in result ? result.id : ''))
 
 beforeAll(async () => {
   const queue = queueOf()

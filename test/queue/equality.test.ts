@@ -115,7 +115,7 @@ async function make(hand: Hand, move: Move, world: World): Promise<Readable> {
     case 'redriveMany':
       return hand.redriveMany({ limit: 2 })
     case 'drain':
-      return hand.drain(move.set, 2)
+      return hand.purge(move.set, 2)
     case 'loseRow':
       return send('DEL', keys.job(move.id))
   }
@@ -361,7 +361,7 @@ describe('whatever two clients do in whatever order,', () => {
           await untilServer(redis.port, (await serverNow(redis.port)) + 1)
           await hand.sweep()
         }
-        await hand.drain('dead')
+        await hand.purge('dead')
         expect(await census(redis.port, hand.queue)).toEqual([])
         await wipe(redis.port, hand.queue)
       }),

@@ -97,7 +97,7 @@ test('every job is done, exactly once by the completes that were accepted, and n
       if (reports.length === 0) continue
       const { results } = await own.settle(reports)
       for (const result of results) {
-        if ('status' in result && result.status === 'completed') accept(result.id)
+        if (result.ok && result.value.status === 'completed') accept(result.value.id)
       }
     }
   }

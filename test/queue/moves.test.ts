@@ -383,7 +383,7 @@ const has = (word: string, ...parts: string[]): number => (parts.some((part) => 
 const drainForm = (column: string, set: 'pending' | 'schedule' | 'dead'): Form => ({
   name: column,
   column,
-  run: (hand) => hand.drain(set),
+  run: (hand) => hand.purge(set),
   effect: effectsOf({ drained: effects.drained }),
   reply: (word) => [has(word, 'drained'), 0],
 })

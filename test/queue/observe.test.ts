@@ -7,7 +7,7 @@ import { describe, expect, test } from 'vitest'
 import { encodeSnowflake, SNOWFLAKE_EPOCH_MS } from '../../src/protocol/ids.ts'
 import { MAX_INSTANT_MS } from '../../src/protocol/limits.ts'
 import { createDatabase, type Queue } from '../../src/queue/database.ts'
-import { type PageCursor, type PageRequest, registeredQueues, statsOf } from '../../src/queue/observe.ts'
+import type { PageCursor, PageRequest } from '../../src/queue/observe.ts'
 import { freshQueue } from '../support/api.ts'
 import { bareRedis } from './support/bare.ts'
 import { type Hand, handOn } from './support/hand.ts'
@@ -251,12 +251,13 @@ describe('stats', () => {
     await put(one, 'pending', idOf(1))
     await put(two, 'dead', idOf(2))
     const queues = [one.hand.queue, two.hand.queue, freshQueue()]
-    const [first, second, third] = (await statsOf(redis.port, queues)).readable
+    const { registry } = createDatabase(redis.port, { wireAccept: [], wireClaim: undefined })
+    const [first, second, third] = (await registry.stats(queues)).readable
     expect([first?.counts.pending, second?.counts.dead, third?.known]).toEqual([1, 1, false])
-    expect(await statsOf(redis.port, [])).toEqual({ readable: [], unreadable: [] })
+    expect(await registry.stats([])).toEqual({ readable: [], unreadable: [] })
     await two.hand.send('DEL', two.hand.keys.dead)
     await two.hand.send('SET', two.hand.keys.dead, 'x')
-    const { readable, unreadable } = await statsOf(redis.port, queues)
+    const { readable, unreadable } = await registry.stats(queues)
     expect(readable.map(({ queue }) => queue)).toEqual([queues[0], queues[2]])
     expect(unreadable).toEqual([queues[1]])
   })
@@ -282,12 +283,8 @@ describe('settings', () => {
 test('the registry tells its queues in byte order', async () => {
   for (const name of ['b', 'B', 'a', 'a.1'])
     await handOn(redis.port, name).send('ZADD', '{emq}:queues', 5, name)
-  expect((await registeredQueues(redis.port)).filter((name) => name.length <= 3)).toEqual([
-    'B',
-    'a',
-    'a.1',
-    'b',
-  ])
+  const { registry } = createDatabase(redis.port, { wireAccept: [], wireClaim: undefined })
+  expect((await registry.names()).filter((name) => name.length <= 3)).toEqual(['B', 'a', 'a.1', 'b'])
 })
 
 test('browsing tells the newest first, and the size all of them', async () => {

@@ -3,20 +3,24 @@
  */
 import { describe, expect, test } from 'vitest'
 import { createMinter } from '../../src/protocol/ids.ts'
+import { accept, refuse } from '../../src/protocol/refusals.ts'
+import { bind } from '../../src/queue/context.ts'
 import { createDatabase } from '../../src/queue/database.ts'
-import { createProducer } from '../../src/queue/produce.ts'
+import { enqueueMany } from '../../src/queue/produce.ts'
 import { createRespPort } from '../../src/stack/resp-port.ts'
 import { freshQueue } from '../support/api.ts'
 import { census, keysOf } from '../support/census.ts'
 import { bareRedis } from './support/bare.ts'
 import { type Hand, handOn } from './support/hand.ts'
+import { idsOf, outcome } from './support/results.ts'
 import { look, serverNow, until } from './support/world.ts'
 
 const redis = bareRedis()
 
 const idOf = (n: number): string => `JOB${String(n).padStart(11, '0')}`
 const fresh = (): Hand => handOn(redis.port, freshQueue())
-const producerOn = (hand: Hand, minter = createMinter()) => createProducer(hand.port, hand.queue, minter)
+const producerOn = ({ port, queue, keys }: Pick<Hand, 'port' | 'queue' | 'keys'>, minter = createMinter()) =>
+  bind({ port, queue, keys, minter }, { enqueueMany })
 const world = async (hand: Hand) => (await look(redis.port, hand.queue)).world
 
 async function clean({ queue }: Hand): Promise<void> {
@@ -34,7 +38,7 @@ describe('a batch', () => {
       { payload: 'd', id: idOf(2) },
       { payload: 'e', id: idOf(4), delayMs: 50_000 },
     ])
-    expect(results).toEqual([
+    expect(results.map(outcome)).toEqual([
       { id: idOf(1), status: 'duplicate' },
       { id: idOf(2), status: 'enqueued' },
       { refused: 'wrong_kind' },
@@ -61,9 +65,9 @@ describe('a batch', () => {
     }
     const jobs = Array.from({ length: 1000 }, (_, n) => ({ payload: String(n) }))
     await producerOn(hand).enqueueMany([{ payload: 'load the script' }])
-    const results = await createProducer(counting, hand.queue, createMinter()).enqueueMany(jobs)
+    const results = await producerOn({ ...hand, port: counting }).enqueueMany(jobs)
     expect(trips).toBe(1)
-    const ids = results.map((result) => ('status' in result ? result.id : ''))
+    const ids = idsOf(results)
     expect(new Set(ids).size).toBe(1000)
     expect(ids.toSorted()).toEqual(ids)
     await clean(hand)
@@ -115,13 +119,13 @@ describe('an idempotency key', () => {
     const hand = fresh()
     const producer = producerOn(hand)
     const [first] = await producer.enqueueMany([{ payload: 'a', idempotencyKey: 'k' }])
-    const id = first && 'id' in first ? first.id : ''
+    const id = first?.ok ? first.value.id : ''
     const again = () => producer.enqueueMany([{ payload: 'b', idempotencyKey: 'k' }])
-    expect(await again()).toEqual([{ id, status: 'duplicate' }])
+    expect(await again()).toEqual([accept({ id, status: 'duplicate' })])
     await hand.claim()
-    expect(await again()).toEqual([{ id, status: 'duplicate' }])
+    expect(await again()).toEqual([accept({ id, status: 'duplicate' })])
     await hand.complete(id, 1)
-    expect(await again()).toEqual([{ id, status: 'duplicate' }])
+    expect(await again()).toEqual([accept({ id, status: 'duplicate' })])
     expect((await world(hand)).rows).toEqual({})
     await clean(hand)
   })
@@ -152,14 +156,12 @@ describe('an idempotency key', () => {
     const ports = await Promise.all(Array.from({ length: 8 }, () => createRespPort(redis.url)))
     const answers = await Promise.all(
       ports.map((port) =>
-        createProducer(port, hand.queue, createMinter()).enqueueMany([
-          { payload: 'once', idempotencyKey: 'k' },
-        ]),
+        producerOn({ ...hand, port }).enqueueMany([{ payload: 'once', idempotencyKey: 'k' }]),
       ),
     )
-    const ids = answers.flat().map((answer) => ('id' in answer ? answer.id : ''))
+    const ids = idsOf(answers.flat())
     expect(new Set(ids).size).toBe(1)
-    const statuses = answers.flat().map((answer) => ('status' in answer ? answer.status : ''))
+    const statuses = answers.flat().map((answer) => (answer.ok ? answer.value.status : ''))
     expect(statuses.filter((status) => status === 'enqueued')).toHaveLength(1)
     expect(Object.keys((await world(hand)).rows)).toHaveLength(1)
     for (const port of ports) port.close()
@@ -195,17 +197,17 @@ describe('the depth cap', () => {
     const ports = await Promise.all(Array.from({ length: 6 }, () => createRespPort(redis.url)))
     const answers = await Promise.all(
       ports.map(async (port, nth) => {
-        const producer = createProducer(port, hand.queue, createMinter({ random: () => nth / 10 }))
+        const producer = producerOn({ ...hand, port }, createMinter({ random: () => nth / 10 }))
         const all = []
         for (let i = 0; i < 4; i++)
           all.push(...(await producer.enqueueMany(Array.from({ length: 7 }, () => ({ payload: 'x' })))))
         return all
       }),
     )
-    const refused = answers.flat().filter((answer) => 'refused' in answer)
+    const refused = answers.flat().filter((answer) => !answer.ok)
     expect(answers.flat()).toHaveLength(168)
     expect(refused).toHaveLength(68)
-    expect(refused[0]).toEqual({ refused: 'overloaded' })
+    expect(refused[0]).toEqual(refuse({ refused: 'overloaded' }))
     expect(Object.keys((await world(hand)).pending)).toHaveLength(100)
     for (const port of ports) port.close()
     await clean(hand)
@@ -234,7 +236,7 @@ describe('ids that two minters both draw', () => {
     const payloads = (who: string) => Array.from({ length: 100 }, (_, n) => ({ payload: `${who} ${n}` }))
     const first = await producerOn(hand, twin()).enqueueMany(payloads('first'))
     const second = await producerOn(hand, twin([0.5, 0.2])).enqueueMany(payloads('second'))
-    expect([...first, ...second].every((result) => 'status' in result && result.status === 'enqueued')).toBe(
+    expect([...first, ...second].every((result) => result.ok && result.value.status === 'enqueued')).toBe(
       true,
     )
     const { rows } = await world(hand)
@@ -248,7 +250,7 @@ describe('ids that two minters both draw', () => {
     await producerOn(hand, twin()).enqueueMany(Array.from({ length: 1000 }, () => ({ payload: 'first' })))
     const few = Array.from({ length: 3 }, () => ({ payload: 'second' }))
     expect(await producerOn(hand, twin([0.5, 0.2])).enqueueMany(few)).toMatchObject(
-      few.map(() => ({ status: 'enqueued' })),
+      few.map(() => ({ ok: true, value: { status: 'enqueued' } })),
     )
     await clean(hand)
   })
@@ -259,9 +261,9 @@ describe('ids that two minters both draw', () => {
     const [answer] = await producerOn(hand, twin([0.5, 0.2])).enqueueMany([
       { payload: 'yours', idempotencyKey: 'k' },
     ])
-    expect(answer).toMatchObject({ status: 'enqueued' })
+    expect(answer).toMatchObject({ ok: true, value: { status: 'enqueued' } })
     const { rows, others } = await world(hand)
-    const id = answer && 'id' in answer ? answer.id : ''
+    const id = answer?.ok ? answer.value.id : ''
     expect(rows[id]?.['payload']).toBe('yours')
     expect(others).toEqual({ [hand.keys.idempotency('k')]: id })
     await clean(hand)
@@ -271,8 +273,8 @@ describe('ids that two minters both draw', () => {
     const hand = fresh()
     const job = { payload: 'x', id: idOf(7) }
     expect(await producerOn(hand).enqueueMany([job, job])).toEqual([
-      { id: idOf(7), status: 'enqueued' },
-      { id: idOf(7), status: 'duplicate' },
+      accept({ id: idOf(7), status: 'enqueued' }),
+      accept({ id: idOf(7), status: 'duplicate' }),
     ])
   })
 })

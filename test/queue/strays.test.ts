@@ -10,6 +10,7 @@ import { freshQueue } from '../support/api.ts'
 import { census } from '../support/census.ts'
 import { bareRedis } from './support/bare.ts'
 import { type Hand, handOn } from './support/hand.ts'
+import { outcome } from './support/results.ts'
 import { serverNow, untilServer } from './support/world.ts'
 
 const redis = bareRedis()
@@ -128,7 +129,7 @@ describe.each([
     const gone = { refused: 'gone' }
     await three('active')
     const items = [FIRST, BROKEN, LAST].map((id) => ({ action: 'complete' as const, id, token: 1 }))
-    expect((await queue.settle(items)).results).toEqual([
+    expect((await queue.settle(items)).results.map(outcome)).toEqual([
       { id: FIRST, status: 'completed' },
       gone,
       { id: LAST, status: 'completed' },
@@ -141,7 +142,7 @@ describe.each([
       () => queue.remove(BROKEN),
     ]) {
       await put(BROKEN)
-      expect(await move()).toEqual(gone)
+      expect(await move()).toEqual({ ok: false, refusal: gone })
     }
   })
 
@@ -150,7 +151,7 @@ describe.each([
     const page = { state: 'dead', order: 'oldest', limit: 10, withErrors: true, withPayload: true } as const
     expect((await queue.list(page)).jobs.map(({ id }) => id)).toEqual([FIRST, LAST])
     expect(await queue.redriveMany({ limit: 10 })).toMatchObject({ redriven: 2 })
-    expect(await queue.drain('dead', 10)).toMatchObject({ more: false })
+    expect(await queue.purge('dead', 10)).toMatchObject({ more: false })
     expect([await stateOf(FIRST), await stateOf(LAST)]).toEqual(['pending', 'pending'])
     await clean()
   })
@@ -217,9 +218,9 @@ describe('an id that stood in a set as a ghost, and became a job elsewhere by a 
     ['active', 'core reap', () => hand.reap()],
     ['active', 'sweep', () => hand.sweep()],
     ['active', 'claim', () => hand.claimMany(0)],
-    ['dead', 'drain', () => queue.drain('dead', 10)],
-    ['schedule', 'drain', () => queue.drain('scheduled', 10)],
-    ['pending', 'drain', () => queue.drain('pending', 10)],
+    ['dead', 'drain', () => queue.purge('dead', 10)],
+    ['schedule', 'drain', () => queue.purge('scheduled', 10)],
+    ['pending', 'drain', () => queue.purge('pending', 10)],
   ] as const
   const cases = brought.flatMap(([stray, name, move]) =>
     (Object.keys(LIVES) as (keyof typeof LIVES)[])
@@ -245,7 +246,7 @@ describe('an id that stood in a set as a ghost, and became a job elsewhere by a 
   test('is held by nobody: its job can be removed', async () => {
     await hand.send('ZADD', hand.keys.active, 9_000_000_000_000, BROKEN)
     await hand.enqueue(BROKEN)
-    expect(await queue.remove(BROKEN)).toBe('removed')
+    expect(outcome(await queue.remove(BROKEN))).toEqual({ id: BROKEN, status: 'removed' })
     await clean()
   })
 
@@ -255,7 +256,7 @@ describe('an id that stood in a set as a ghost, and became a job elsewhere by a 
     await hand.claim()
     await queue.promote(10)
     expect((await queue.claim({ limit: 10 })).jobs).toEqual([])
-    expect(await queue.complete(BROKEN, 1)).toBe('completed')
+    expect(outcome(await queue.complete(BROKEN, 1))).toMatchObject({ status: 'completed' })
     await clean()
   })
 })
@@ -265,7 +266,9 @@ test('an extension of a lease that stands nowhere is refused, so that its holder
   await hand.claim()
   await hand.send('ZREM', hand.keys.active, FIRST)
   const extend = { action: 'extend', id: FIRST, token: 1, leaseMs: 60_000 } as const
-  expect((await queue.settle([extend])).results).toEqual([{ refused: 'stale', reason: 'lapsed' }])
+  expect((await queue.settle([extend])).results.map(outcome)).toEqual([
+    { refused: 'stale', reason: 'lapsed' },
+  ])
 })
 
 test('counters that hold no number stop no move', async () => {
@@ -274,8 +277,8 @@ test('counters that hold no number stop no move', async () => {
   for (const id of [FIRST, BROKEN, LAST]) await hand.enqueue(id)
   await hand.send('ZADD', hand.keys.pending, 0, idOf(0))
   expect((await queue.claim({ limit: 2 })).jobs).toHaveLength(2)
-  expect(await queue.complete(FIRST, 1)).toBe('completed')
-  expect(await queue.retry(BROKEN, 1, { maxAttempts: 1 })).toMatchObject({ status: 'dead' })
+  expect(outcome(await queue.complete(FIRST, 1))).toMatchObject({ status: 'completed' })
+  expect(outcome(await queue.retry(BROKEN, 1, { maxAttempts: 1 }))).toMatchObject({ status: 'dead' })
   await clean()
 })
 
@@ -320,16 +323,20 @@ describe('a Redis that is full', () => {
     const [one = '', two = '', three = '', four = '', five = '', ...rest] = ids
     const tokenOf = (id: string) => jobs.find((job) => job.id === id)?.token ?? 0
     const settled = async (item: object) =>
-      (await queue.settle([{ token: tokenOf(String(Reflect.get(item, 'id'))), ...item } as Settlement]))
-        .results[0]
+      (
+        await queue.settle([{ token: tokenOf(String(Reflect.get(item, 'id'))), ...item } as Settlement])
+      ).results.map(outcome)[0]
     expect(await settled({ id: one, action: 'extend', leaseMs: 60_000 })).toMatchObject({
       status: 'extended',
     })
     expect(await settled({ id: two, action: 'release' })).toMatchObject({ status: 'pending' })
     expect(await settled({ id: three, action: 'fail', error: 'e' })).toMatchObject({ status: 'dead' })
     expect(await settled({ id: four, action: 'retry', delayMs: 5 })).toMatchObject({ status: 'scheduled' })
-    expect(await queue.retry(five, tokenOf(five), { delayMs: 5 })).toMatchObject({ status: 'scheduled' })
-    for (const id of [one, ...rest]) expect(await queue.complete(id, tokenOf(id))).toBe('completed')
+    expect(outcome(await queue.retry(five, tokenOf(five), { delayMs: 5 }))).toMatchObject({
+      status: 'scheduled',
+    })
+    for (const id of [one, ...rest])
+      expect(outcome(await queue.complete(id, tokenOf(id)))).toMatchObject({ status: 'completed' })
     await clean()
   })
 })
@@ -342,7 +349,7 @@ describe('a setting that is no whole number', () => {
     const { jobs } = await queue.claim({ limit: 2, claimId: 'c' })
     expect(jobs.map(({ leaseMs }) => leaseMs)).toEqual([30_000, 30_000])
     expect((await queue.claim({ limit: 2, claimId: 'c' })).jobs).toHaveLength(2)
-    const retried = await queue.retry(FIRST, 1, {})
+    const retried = outcome(await queue.retry(FIRST, 1, {}))
     expect(retried).toMatchObject({ status: 'scheduled' })
     expect('delayMs' in retried && retried.delayMs).toBeLessThanOrEqual(1_000)
     expect((await queue.claim({ limit: 5, leaseMs: 10 })).jobs).toHaveLength(1)

@@ -1,120 +1,113 @@
-/** The page of the reference: complete without a script, a place for each error, and a strict policy. */
-import { createHash } from 'node:crypto'
-import { beforeAll, describe, expect, test } from 'vitest'
-import { createApp, ROUTES } from '../../src/app.ts'
-import { ERRORS } from '../../src/errors.ts'
-import { docsPage } from '../../src/reference/docs-page.ts'
-import { EXAMPLES } from '../../src/reference/examples.ts'
-import { openApiDocument } from '../../src/reference/openapi.ts'
+/** The page /docs: Swagger UI under a strict policy, from disk, from static assets, or a problem that says what is missing. */
+import { readFile } from 'node:fs/promises'
+import { Hono } from 'hono'
+import { expect, onTestFinished, test, vi } from 'vitest'
+import { createApp } from '../../src/app.ts'
+import { VIEWER_FILES } from '../../src/reference/reference.ts'
 
-const document = openApiDocument(ROUTES)
 const get = (path: string, method = 'GET') => createApp({ env: {} }).request(path, { method })
 
-let html: string
-let policy: string
-beforeAll(async () => {
+/** Takes the disk away, as on the edge. */
+function removeDisk(): void {
+  const spy = vi.spyOn(process, 'getBuiltinModule').mockReturnValue(undefined as never)
+  onTestFinished(() => spy.mockRestore())
+}
+
+test('/docs returns the page to everybody, without any configuration', async () => {
   const response = await get('/docs')
   expect(response.status).toBe(200)
-  expect(response.headers.get('Content-Type')).toBe('text/html; charset=utf-8')
-  html = await response.text()
-  policy = response.headers.get('Content-Security-Policy') ?? ''
+  expect(await response.text()).toMatch(/^<!doctype html>\n<html lang="en">/)
 })
 
-test('is there for everybody, without any configuration', async () => {
-  expect(html).toMatch(/^<!doctype html>\n<html lang="en">/)
-  expect(await (await get('/docs', 'HEAD')).text()).toBe('')
+test('/docs answers HEAD without a body and rejects POST', async () => {
+  const head = await get('/docs', 'HEAD')
+  expect([head.status, await head.text()]).toEqual([200, ''])
   const post = await get('/docs', 'POST')
-  expect(post.status).toBe(405)
-  expect(post.headers.get('Allow')).toBe('GET, HEAD')
+  expect([post.status, post.headers.get('Allow')]).toEqual([405, 'GET, HEAD'])
 })
 
-test('has the headers of every answer, and those of a page', async () => {
+test('/docs has the headers of every response and those of a page', async () => {
   const { headers } = await get('/docs')
-  expect(headers.get('Cache-Control')).toBe('no-store')
   expect(headers.get('X-Request-Id')).toMatch(/^[0-9a-f-]{36}$/)
-  expect(headers.get('X-Content-Type-Options')).toBe('nosniff')
-  expect(headers.get('Referrer-Policy')).toBe('no-referrer')
+  expect(Object.fromEntries(headers)).toEqual({
+    'cache-control': 'no-store',
+    'content-security-policy':
+      "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    'content-type': 'text/html; charset=utf-8',
+    'referrer-policy': 'no-referrer',
+    'x-content-type-options': 'nosniff',
+    'x-request-id': expect.any(String),
+  })
 })
 
-test.each(Object.entries(ERRORS))(
-  'explains %s at the place that its problems name',
-  (code, { status, title }) => {
-    const places = html.match(new RegExp(`<article id="error-${code}">.*?</article>`, 'gs'))
-    expect(places).toHaveLength(1)
-    const [place = ''] = places ?? []
-    expect(place).toContain(`<h3><code>${code}</code> ${status} ${title}</h3><p>`)
-    expect(place).not.toContain('undefined')
+test('the page has no inline script or style and links only to files that exist', async () => {
+  const html = await (await get('/docs')).text()
+  expect(html).not.toMatch(/<style| style=| on\w+=|javascript:|<script>/)
+  const links = Array.from(html.matchAll(/ (?:src|href)="(docs\/[^"]+)"/g), ([, link]) => link)
+  expect(links).toEqual(['docs/swagger-ui.css', 'docs/swagger-ui-bundle.js', 'docs/viewer.js'])
+  for (const link of links) expect((await get(`/${link}`)).status).toBe(200)
+})
+
+test.each([...VIEWER_FILES])('/docs/%s returns the file as %s', async (name, type) => {
+  const source =
+    name === 'viewer.js'
+      ? new URL('../../src/reference/assets/docs/viewer.js', import.meta.url)
+      : new URL(`../../node_modules/swagger-ui-dist/${name}`, import.meta.url)
+  const response = await get(`/docs/${name}`)
+  expect([response.status, response.headers.get('Content-Type')]).toEqual([200, type])
+  expect((await readFile(source)).equals(Buffer.from(await response.arrayBuffer()))).toBe(true)
+})
+
+test.each(['nothing.js', 'constructor', 'package.json', '..%2Fpackage.json', 'swagger-ui.js'])(
+  '/docs/%s is not found',
+  async (name) => {
+    const response = await get(`/docs/${name}`)
+    expect(response.status).toBe(404)
+    expect(await response.json()).toMatchObject({ code: 'not_found', detail: 'There is no such route.' })
   },
 )
 
-test.each(ROUTES)('shows $operationId: path, fields, answers, examples and errors', (route) => {
-  const [, article = ''] =
-    new RegExp(`<article id="operation-${route.operationId}">(.*?)</article>`, 's').exec(html) ?? []
-  expect(article).toContain(`>${route.method}</span> <code>${route.path}</code>`)
-  expect(article).toContain(`<code>${route.scope}</code>`)
-  for (const status of Object.keys(route.responses)) expect(article).toContain(`<strong>${status}</strong>`)
-  for (const { summary } of Object.values(EXAMPLES[route.operationId] ?? {}))
-    if (route.operationId !== 'remove')
-      expect(article).toContain(`<summary>${summary.replaceAll("'", '&#39;')}`)
-  for (const code of route.errors) expect(article).toContain(`<a href="#error-${code}">`)
-  expect(article).not.toMatch(/undefined|\[object/)
+test('the page and its files follow the app to another path', async () => {
+  const outer = new Hono().route('/queues', createApp({ env: {} }))
+  for (const path of ['docs', 'docs/viewer.js', 'openapi.json'])
+    expect((await outer.request(`/queues/${path}`)).status).toBe(200)
 })
 
-test('shows the fields of a body, those of many jobs too', () => {
-  const [, settle = ''] = /<article id="operation-settle">(.*?)<\/article>/s.exec(html) ?? []
-  for (const field of ['items', 'claim', 'action', 'token', 'error', 'maxAttempts', 'leaseMs'])
-    expect(settle).toContain(`<code>${field}</code>`)
-})
-
-test('links to places that are there', () => {
-  const ids = new Set(Array.from(html.matchAll(/ id="([^"]+)"/g), ([, id]) => id))
-  const links = Array.from(html.matchAll(/ href="#([^"]+)"/g), ([, id]) => id)
-  expect(links.length).toBeGreaterThan(100)
-  expect(links.filter((id) => !ids.has(id))).toEqual([])
-})
-
-describe('the policy', () => {
-  test('allows no script and no style but those of the deployment, and the one style that is there', () => {
-    const directives = Object.fromEntries(
-      policy.split('; ').map((directive) => {
-        const [name = '', ...sources] = directive.split(' ')
-        return [name, sources]
-      }),
-    )
-    const [, style = ''] = /<style>(.*?)<\/style>/s.exec(html) ?? []
-    const digest = createHash('sha256').update(style).digest('base64')
-    expect(directives).toEqual({
-      'default-src': ["'none'"],
-      'script-src': ["'self'"],
-      'style-src': ["'self'", `'sha256-${digest}'`],
-      'img-src': ["'self'", 'data:'],
-      'connect-src': ["'self'"],
-      'base-uri': ["'none'"],
-      'form-action': ["'none'"],
-      'frame-ancestors': ["'none'"],
-    })
+test('without disk and assets, /docs names the lines of wrangler.toml and /openapi.json is served', async () => {
+  removeDisk()
+  const page = await get('/docs')
+  expect(page.status).toBe(404)
+  expect(await page.json()).toMatchObject({
+    code: 'not_found',
+    detail: expect.stringContaining(
+      '[assets] directory = "node_modules/echomq-edge/dist/assets" binding = "ASSETS"',
+    ),
   })
-
-  test.each([true, false])('is kept by the page, with a viewer: %s', async (withViewer) => {
-    const page = await docsPage(document, { withViewer })
-    expect(page.html.match(/<style>/g)).toHaveLength(1)
-    expect(page.html).not.toMatch(/ style=| on\w+=|javascript:/)
-    const scripts = page.html.match(/<script[^>]*>[^<]*/g) ?? []
-    expect(scripts.map((script) => script.trim())).toEqual(
-      withViewer
-        ? ['<script src="docs/swagger-ui-bundle.js" defer>', '<script src="docs/viewer.js" defer>']
-        : [],
-    )
-  })
+  const document = await get('/openapi.json')
+  expect(document.status).toBe(200)
+  expect(await document.json()).toMatchObject({ openapi: '3.1.1' })
 })
 
-test('shows what looks like markup as text', async () => {
-  const evil = '</p><script>alert(1)</script> "quoted" & `<b>`'
-  const page = await docsPage(
-    { ...document, info: { ...document.info, title: evil, description: evil } },
-    { withViewer: false },
-  )
-  expect(page.html).not.toContain('<script')
-  expect(page.html).not.toContain('<b>')
-  expect(page.html).toContain('&#60;script&#62;alert(1)')
+test('without disk, the page and its files come from the binding ASSETS', async () => {
+  removeDisk()
+  const asked: string[] = []
+  const ASSETS = {
+    async fetch(url: string) {
+      asked.push(new URL(url).pathname)
+      return new Response('an asset', { headers: { 'Content-Type': 'text/javascript' } })
+    },
+  }
+  const app = createApp()
+  expect((await app.request('/docs', {}, { ASSETS })).status).toBe(200)
+  expect(await (await app.request('/docs/swagger-ui.css', {}, { ASSETS })).text()).toBe('an asset')
+  expect(asked).toEqual(['/docs/viewer.js', '/docs/swagger-ui.css'])
+})
+
+test.each([
+  ['404', () => new Response('', { status: 404 })],
+  ['its fallback page', () => new Response('<p>', { headers: { 'Content-Type': 'text/html' } })],
+])('/docs is not found where ASSETS answers %s', async (_what, answer) => {
+  removeDisk()
+  const response = await createApp().request('/docs', {}, { ASSETS: { fetch: async () => answer() } })
+  expect(response.status).toBe(404)
 })

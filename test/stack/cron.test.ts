@@ -1,4 +1,4 @@
-/** The clock of the local stack: at once, then every minute, one run at a time. */
+/** The cron of the local stack. */
 
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { startCron } from '../../src/stack/cron.ts'
@@ -6,7 +6,7 @@ import { startCron } from '../../src/stack/cron.ts'
 beforeEach(() => void vi.useFakeTimers())
 afterEach(() => void vi.useRealTimers())
 
-test('fires at once, then every minute, until it is stopped', async () => {
+test('the cron runs at once and then every minute, until it is stopped', async () => {
   const run = vi.fn(async () => 'ok')
   const cron = startCron(run)
   expect(run).toHaveBeenCalledTimes(1)
@@ -21,7 +21,7 @@ test('fires at once, then every minute, until it is stopped', async () => {
   expect(run).toHaveBeenCalledTimes(3)
 })
 
-test('does not fire while the last run goes on', async () => {
+test('the cron skips a minute while the last run is in progress', async () => {
   const first = Promise.withResolvers<string>()
   const run = vi.fn(() => first.promise)
   const cron = startCron(run)
@@ -37,7 +37,7 @@ test('does not fire while the last run goes on', async () => {
 test.each([
   ['rejects', () => Promise.reject(new Error('workerd is gone')), 'workerd is gone'],
   ['ends badly', () => Promise.resolve('exception'), 'exception'],
-])('says it when a run %s, and goes on', async (_how, run, text) => {
+])('the cron reports a run that %s, and continues', async (_how, run, text) => {
   const stderr = vi.spyOn(process.stderr, 'write').mockReturnValue(true)
   const failing = vi.fn(run)
   const cron = startCron(failing)
@@ -51,7 +51,7 @@ test.each([
   stderr.mockRestore()
 })
 
-test('says nothing of a run that its own end has cut off', async () => {
+test('the cron does not report a run that was in progress when it was stopped', async () => {
   const stderr = vi.spyOn(process.stderr, 'write').mockReturnValue(true)
   const first = Promise.withResolvers<string>()
   const cron = startCron(() => first.promise)

@@ -1,4 +1,4 @@
-/** The folder of the embedded Redis: made where there is none, and worked in by one Redis at a time. */
+/** The folder of the embedded Redis: made when it is missing, used by one Redis at a time. */
 
 import { spawnSync } from 'node:child_process'
 import { mkdir, mkdtemp, readdir, realpath, rm, writeFile } from 'node:fs/promises'
@@ -14,17 +14,17 @@ async function temporaryFolder(): Promise<string> {
   return folder
 }
 
-/** The id of a process that has ended. */
+/** Returns the id of a process that has ended. */
 const deadProcess = (): number => spawnSync('/bin/true').pid
 
-test('is made with what is above it, and is where it really is', async () => {
+test('makeFolder makes the folder and its parents and returns its real path', async () => {
   const folder = await temporaryFolder()
 
   expect(await makeFolder(join(folder, 'a', 'b'))).toBe(join(folder, 'a', 'b'))
   expect(await makeFolder(join(folder, 'a', '..', 'a'))).toBe(join(folder, 'a'))
 })
 
-test('is refused in one sentence where it cannot be made', async () => {
+test('makeFolder rejects a path where no folder can be made', async () => {
   const folder = await temporaryFolder()
   await writeFile(join(folder, 'file'), '')
 
@@ -32,7 +32,7 @@ test('is refused in one sentence where it cannot be made', async () => {
     await expect(makeFolder(impossible)).rejects.toThrow(`The data folder ${impossible} cannot be made.`)
 })
 
-test('is locked once, and free again when it is released', async () => {
+test('a released folder can be locked again, and the old lock has no effect on the new one', async () => {
   const folder = await temporaryFolder()
   const first = await lockFolder(folder, await freePort())
   await first.confirm()
@@ -44,10 +44,10 @@ test('is locked once, and free again when it is released', async () => {
   await second.confirm()
 })
 
-test('whose lock cannot be written is refused in one sentence', async () => {
+test('a folder whose lock cannot be written is rejected', async () => {
   const folder = await temporaryFolder()
   await mkdir(join(folder, 'emq.lock'))
-  // Nobody is taken to hold it, and it cannot be put aside.
+  // No stack holds it, and it cannot be removed.
   await expect(lockFolder(folder, await freePort(), 50)).rejects.toThrow(
     `The data folder ${folder} cannot be used:`,
   )
@@ -55,9 +55,9 @@ test('whose lock cannot be written is refused in one sentence', async () => {
 
 test.each([
   ['of a process that has ended', () => `${deadProcess()} 1\n`, 5_000],
-  ['of a process that somebody else is by now', () => `${process.pid} 1\n`, 50],
-  ['that was never written to the end', () => '', 50],
-])('a lock %s stops nobody', async (_whose, text, patienceMs) => {
+  ['of a process without a Redis', () => `${process.pid} 1\n`, 50],
+  ['that was never written completely', () => '', 50],
+])('a lock %s does not block the next stack', async (_whose, text, patienceMs) => {
   const folder = await temporaryFolder()
   await writeFile(join(folder, 'emq.lock'), text())
   const startedAt = performance.now()
@@ -68,7 +68,7 @@ test.each([
   expect(performance.now() - startedAt).toBeLessThan(2_000)
 })
 
-test('a lock that somebody else has put in the place of ours is theirs', async () => {
+test('a lock that another stack has replaced is neither confirmed nor removed', async () => {
   const folder = await temporaryFolder()
   const lock = await lockFolder(folder, await freePort())
   await writeFile(join(folder, 'emq.lock'), `${deadProcess()} 1\n`)

@@ -1,4 +1,4 @@
-/** The front before workerd: bytes come through as they are, ends as what they mean. */
+/** The proxy before workerd: it passes bytes on unchanged, and reports how a connection ends. */
 
 import { once } from 'node:events'
 import { Agent, createServer as createHttpServer, type RequestListener, request } from 'node:http'
@@ -33,7 +33,7 @@ async function connected(): Promise<{ caller: Socket; behind: Socket }> {
   return { caller, behind }
 }
 
-test('requests of a connection that is kept stay on one', async () => {
+test('requests of a kept-alive connection use one connection behind the proxy', async () => {
   const connections = new Set<unknown>()
   const port = await frontOfHttp(({ socket }, response) => {
     connections.add(socket)
@@ -49,7 +49,7 @@ test('requests of a connection that is kept stay on one', async () => {
   expect(connections.size).toBe(1)
 })
 
-test('5 MiB pass both ways, whole', async () => {
+test('5 MiB pass unchanged in both directions', async () => {
   const port = await frontOfHttp((incoming, response) => void incoming.pipe(response))
 
   const response = await fetch(`http://127.0.0.1:${port}`, { method: 'POST', body: FIVE_MIB })
@@ -57,7 +57,7 @@ test('5 MiB pass both ways, whole', async () => {
   expect(FIVE_MIB.equals(Buffer.from(await response.arrayBuffer()))).toBe(true)
 })
 
-test('a caller that does not read is not read for', async () => {
+test('a caller that does not read slows down the server', async () => {
   const { caller, behind } = await connected()
   const chunk = Buffer.alloc(1024 * 1024)
   let written = 0
@@ -86,7 +86,7 @@ test.each([
   ['ends', (caller: Socket) => void caller.end()],
   ['is gone', (caller: Socket) => void caller.destroy()],
   ['resets', (caller: Socket) => void caller.resetAndDestroy()],
-])('a caller that %s is a reset to what is behind', async (_how, leave) => {
+])('a caller that %s causes a reset of the connection to the server', async (_how, leave) => {
   const { caller, behind } = await connected()
   caller.on('error', () => {})
   behind.on('error', () => {})
@@ -98,7 +98,7 @@ test.each([
   expect(error).toMatchObject({ code: 'ECONNRESET' })
 })
 
-test('a caller that ends its half with the request hears the answer all the same', async () => {
+test('a caller that closes its half right after the request still gets the response', async () => {
   const { caller, behind } = await connected()
   behind.once('data', (request: Buffer) => {
     behind.write(`heard ${request}`)
@@ -108,7 +108,7 @@ test('a caller that ends its half with the request hears the answer all the same
   expect((await caller.toArray()).join('')).toBe('heard this.')
 })
 
-test('an orderly end comes through after the last byte, a reset as a reset', async () => {
+test('an orderly end of the server arrives after the last byte, and a reset as a reset', async () => {
   const orderly = await connected()
   orderly.behind.end('the last byte')
   expect((await orderly.caller.toArray()).join('')).toBe('the last byte')
@@ -120,7 +120,7 @@ test('an orderly end comes through after the last byte, a reset as a reset', asy
   expect(error).toMatchObject({ code: 'ECONNRESET' })
 })
 
-test('nobody behind it is a reset, and a busy port an error', async () => {
+test('a missing server causes a reset, and a busy port an error', async () => {
   const { port } = await closedPort()
   for (const behind of [async () => port, () => Promise.reject(new Error('it does not start again'))]) {
     const front = await startFront(0, behind)
@@ -131,7 +131,7 @@ test('nobody behind it is a reset, and a busy port an error', async () => {
   }
 })
 
-test('what is behind it may move', async () => {
+test('the server behind the proxy may change its port', async () => {
   const ports = await Promise.all(
     ['one', 'two'].map((name) => frontOfHttp((_, response) => response.end(name))),
   )

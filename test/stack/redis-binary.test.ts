@@ -1,4 +1,4 @@
-/** Where a Redis program comes from: PATH first, then the package manager. */
+/** The sources of a Redis program: PATH first, then the package manager. */
 
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -18,31 +18,31 @@ async function program(name: string, body = '', mode = 0o755): Promise<string> {
   return file
 }
 
-test('redis-server comes before valkey-server', async () => {
+test('findRedisBinary prefers redis-server to valkey-server', async () => {
   await program('valkey-server')
   const redis = await program('redis-server')
 
   expect(await findRedisBinary(folder)).toBe(redis)
 })
 
-test('what cannot be executed is not a program', async () => {
+test('findRedisBinary ignores a file that is not executable', async () => {
   const valkey = await program('valkey-server')
   await program('redis-server', '', 0o644)
 
   expect(await findRedisBinary(folder)).toBe(valkey)
 })
 
-test('the folders of PATH are searched in order', async () => {
+test('findRedisBinary searches the folders of PATH in order', async () => {
   const redis = await program('redis-server')
 
   expect(await findRedisBinary(`/nonexistent::${folder}:/usr/bin`)).toBe(redis)
 })
 
-test('without one, the package is installed, after saying so', async () => {
+test('findRedisBinary installs the Debian package and reports it before and after', async () => {
   const stderr = vi.spyOn(process.stderr, 'write').mockReturnValue(true)
   const log = join(folder, 'log')
   const redis = join(folder, 'redis-server')
-  // For whoever is not root: a sudo that asks nothing.
+  // For users other than root: a sudo without a password.
   await program('sudo', 'shift; exec "$@"')
   await program(
     'apt-get',
@@ -54,6 +54,9 @@ test('without one, the package is installed, after saying so', async () => {
   expect(await readFile(log, 'utf8')).toBe(
     'noninteractive update\nnoninteractive install --yes --no-install-recommends redis-server\n',
   )
-  expect(stderr).toHaveBeenCalledWith('Redis is not installed: installing redis-server with apt-get.\n')
+  expect(stderr.mock.calls).toEqual([
+    ['Redis is not installed: installing redis-server with apt-get.\n'],
+    ['Installed redis-server.\n'],
+  ])
   stderr.mockRestore()
 })

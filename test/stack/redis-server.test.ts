@@ -38,7 +38,7 @@ const exists = (path: string) =>
     () => false,
   )
 
-test('never evicts, keeps nothing on disk, and listens on 127.0.0.1 only', async () => {
+test('Redis never evicts, keeps nothing on disk, and listens on 127.0.0.1 only', async () => {
   const redis = await startRedis()
   onTestFinished(() => redis.stop())
 
@@ -48,7 +48,7 @@ test('never evicts, keeps nothing on disk, and listens on 127.0.0.1 only', async
   expect(await setting(redis.url, 'bind')).toBe('127.0.0.1')
 })
 
-test('stops once, quickly, and takes its folder with it', async () => {
+test('stop ends Redis and removes its temporary folder, and may be called twice', async () => {
   const redis = await startRedis()
   const folder = await setting(redis.url, 'dir')
   expect(await exists(folder)).toBe(true)
@@ -60,7 +60,7 @@ test('stops once, quickly, and takes its folder with it', async () => {
   expect(await exists(folder)).toBe(false)
 })
 
-test('stops also while a script blocks it', async () => {
+test('stop ends a Redis that a script blocks', async () => {
   const redis = await startRedis()
   const busy = send(redis.url, ['EVAL', 'while true do end', 0]).catch(() => undefined)
   await expect.poll(() => answersInTime(redis.url)).toBe(false)
@@ -79,7 +79,7 @@ async function answersInTime(url: string): Promise<boolean> {
   return Promise.race([answered, late])
 }
 
-test('keeps its data in the folder it was given', async () => {
+test('Redis keeps its data in the given folder', async () => {
   const data = join(await temporaryFolder(), 'data')
   const first = await startRedis({ data })
   await send(first.url, ['SET', 'kept', 'yes'])
@@ -91,7 +91,7 @@ test('keeps its data in the folder it was given', async () => {
   expect(await send(second.url, ['GET', 'kept'])).toEqual(new TextEncoder().encode('yes'))
 })
 
-/** Starts Redis in a process of its own. */
+/** Starts Redis in another process. */
 async function startElsewhere(
   options: RedisServerOptions = {},
 ): Promise<{ url: string; parent: ChildProcess }> {
@@ -111,11 +111,11 @@ async function startElsewhere(
   return { url, parent }
 }
 
-test('is the only one in its folder; whoever comes second is told, and harms nothing', async () => {
+test('a second Redis in the same folder is rejected, even while a script blocks the first', async () => {
   const data = await temporaryFolder()
   const first = await startElsewhere({ data })
   await send(first.url, ['SET', 'kept', 'yes'])
-  // A Redis that is deep in a script answers nobody, and works in its folder all the same.
+  // A Redis in a long script does not reply, but still works in its folder.
   const busy = send(first.url, ['EVAL', 'while true do end', 0]).catch(() => undefined)
   await expect.poll(() => answersInTime(first.url)).toBe(false)
 
@@ -127,7 +127,7 @@ test('is the only one in its folder; whoever comes second is told, and harms not
   await busy
 })
 
-test('works again at once in the folder of one that was killed', async () => {
+test('Redis starts at once in the folder of a stack that was killed', async () => {
   const data = await temporaryFolder()
   const killed = await startElsewhere({ data })
   await send(killed.url, ['SET', 'kept', 'yes'])
@@ -140,7 +140,7 @@ test('works again at once in the folder of one that was killed', async () => {
   expect(await send(next.url, ['GET', 'kept'])).toEqual(new TextEncoder().encode('yes'))
 })
 
-test('does not survive a parent that is killed, nor does its folder', async () => {
+test('Redis and its temporary folder do not survive a parent that is killed', async () => {
   const { url, parent } = await startElsewhere()
   const folder = await setting(url, 'dir')
 
@@ -149,7 +149,7 @@ test('does not survive a parent that is killed, nor does its folder', async () =
   await expect.poll(() => exists(folder), { timeout: 5000 }).toBe(false)
 })
 
-test('says what Redis said when it does not start', async () => {
+test('the error of a failed start has the output of Redis', async () => {
   const redis = await startRedis()
   onTestFinished(() => redis.stop())
 

@@ -16,7 +16,7 @@ beforeAll(async () => {
 })
 afterAll(() => port.close())
 
-test('answers every kind of reply', async () => {
+test('send returns every kind of reply', async () => {
   const script = "return {1, 'a', false, {redis.error_reply('EMQSTALE x')}}"
 
   expect(
@@ -31,7 +31,7 @@ test('answers every kind of reply', async () => {
   ).toEqual([bytes('OK'), bytes('v'), null, 41, [1, bytes('a'), null, [new RedisError('EMQSTALE x')]], []])
 })
 
-test('a command that Redis refuses stops no other', async () => {
+test('a command that Redis rejects does not affect the others', async () => {
   expect(await port.send([['LPUSH', 'k2', 'x'], ['INCR', 'k2'], ['NOPE'], ['LLEN', 'k2']])).toEqual([
     1,
     new RedisError('WRONGTYPE Operation against a key holding the wrong kind of value'),
@@ -40,7 +40,7 @@ test('a command that Redis refuses stops no other', async () => {
   ])
 })
 
-test('bytes that are not UTF-8 come back as they are', async () => {
+test('send returns bytes that are not UTF-8 unchanged', async () => {
   const script = 'return string.char(0, 255, 254)'
 
   expect(await port.send([['EVAL', script, 0]])).toEqual([new Uint8Array([0, 255, 254])])

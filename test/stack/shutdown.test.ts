@@ -1,4 +1,4 @@
-/** Who may ask a command to end, and how it does: in processes of their own, with the signals sent for real. */
+/** How a command ends: real processes and real signals. */
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -35,16 +35,19 @@ async function start(
   return { child, output: () => output, exit }
 }
 
-test.each(['SIGINT', 'SIGTERM', 'SIGHUP'] as const)('%s stops in order and exits with 0', async (signal) => {
-  const { child, output, exit } = await start(`async () => console.log('stopped')`)
+test.each(['SIGINT', 'SIGTERM', 'SIGHUP'] as const)(
+  '%s stops the program in order, which exits with 0',
+  async (signal) => {
+    const { child, output, exit } = await start(`async () => console.log('stopped')`)
 
-  child.kill(signal)
+    child.kill(signal)
 
-  expect(await exit).toEqual([0, null])
-  expect(output()).toContain('stopped')
-})
+    expect(await exit).toEqual([0, null])
+    expect(output()).toContain('stopped')
+  },
+)
 
-test('a Ctrl-C that arrives twice, from the terminal and from npm, is one', async () => {
+test('a Ctrl-C that arrives twice, from the terminal and from npm, stops once', async () => {
   const { child, output, exit } = await start(
     `async () => { console.log('stopping'); process.kill(process.pid, 'SIGINT'); await new Promise(setImmediate) }`,
   )
@@ -55,7 +58,7 @@ test('a Ctrl-C that arrives twice, from the terminal and from npm, is one', asyn
   expect(output().match(/stopping/g)).toHaveLength(1)
 })
 
-test('a stop that hangs ends within five seconds', async () => {
+test('a stop that hangs is cut off within five seconds', async () => {
   const { child, exit } = await start('() => new Promise(() => {})')
   const begin = performance.now()
 
@@ -65,7 +68,7 @@ test('a stop that hangs ends within five seconds', async () => {
   expect(performance.now() - begin).toBeLessThan(5000)
 })
 
-test('the end of the npm that started it is a reason to stop', async () => {
+test('the program stops when the npm that started it is killed', async () => {
   // A shell in the place of npm: it is killed, and cannot pass that on.
   const args = ['-c', '"$0" "$@" & wait', process.execPath]
   const { child, output, exit } = await start(`async () => console.log('stopped')`, {

@@ -1,4 +1,4 @@
-/** The Worker as it would be uploaded: what wrangler makes of a project is what runs in workerd. */
+/** The build of a Worker: the upload of wrangler is what runs in workerd. */
 
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -24,7 +24,7 @@ async function project(settings: string, code: string): Promise<string> {
   return config
 }
 
-test('code, text modules and variables arrive in workerd as they are', {
+test('code, text modules and variables reach workerd unchanged', {
   timeout: BUILD_TIMEOUT_MS,
 }, async () => {
   const config = await project(
@@ -33,7 +33,7 @@ test('code, text modules and variables arrive in workerd as they are', {
      import { Buffer } from 'node:buffer'
      export default {
        fetch: (_request, env) => Response.json({ text, env, buffer: typeof Buffer }),
-       scheduled() { throw new Error('as the test wants it') },
+       scheduled() { throw new Error('wanted by the test') },
      }`,
   )
   const built = await buildWorker(config)
@@ -60,7 +60,7 @@ test('code, text modules and variables arrive in workerd as they are', {
   expect(buildWorker(config)).toBe(buildWorker(config))
 })
 
-test('what does not build says why', { timeout: BUILD_TIMEOUT_MS }, async () => {
+test('a failed build rejects with the output of wrangler', { timeout: BUILD_TIMEOUT_MS }, async () => {
   const config = await project('', "import './missing.js'")
 
   await expect(buildWorker(config)).rejects.toThrow(/^The Worker does not build\.\n.*missing\.js/s)

@@ -3,24 +3,27 @@
  * and what is really called, must be the same thing. And the core works for somebody who has the manifest and plain RESP
  * and nothing of ours.
  */
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { readdirSync, readFileSync } from 'node:fs'
-import { beforeAll, describe, expect, test } from 'vitest'
+import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { maintain } from '../../src/maintenance/maintenance.ts'
+import {
+  DEFAULT_BACKOFF_BASE_MS,
+  DEFAULT_BACKOFF_MAX_MS,
+  DEFAULT_LEASE_MS,
+  DEFAULT_MAX_ATTEMPTS,
+  MAX_CLAIM_BYTES,
+} from '../../src/protocol/limits.ts'
 import { parseRefusal } from '../../src/protocol/refusals.ts'
 import { SCRIPTS } from '../../src/protocol/scripts.generated.ts'
 import { createDatabase } from '../../src/queue/database.ts'
 import type { Command, RedisPort } from '../../src/queue/redis.ts'
 import { createUpstashPort } from '../../src/queue/upstash.ts'
 import { connectResp, type Resp, RespError, RespInteger, type RespReply } from '../../src/stack/resp.ts'
-import {
-  type Manifest,
-  readBlocks,
-  readBundle,
-  readHeader,
-  type ScriptContract,
-} from '../../src/tools/bundle.ts'
+import { type Manifest, readBundle, readHeader, type ScriptContract } from '../../src/tools/bundle.ts'
 import { bareRedis } from '../queue/support/bare.ts'
 import { handOn } from '../queue/support/hand.ts'
 import { build, type StateName } from '../queue/support/states.ts'
@@ -135,29 +138,27 @@ describe('the sources', () => {
     }
   })
 
-  test('open with their contract, every line of it', () => {
+  test('open with a complete contract', () => {
     for (const name of names.filter((one) => one !== 'claim')) {
       const header = readHeader(source(name))
-      expect(header[name]).toMatch(/^[a-z].*\.$/)
-      for (const word of ['MOVE', 'KEYS', 'REPLIES', 'REPEATABLE', 'COST']) expect(header[word]).toMatch(/\S/)
-      expect(header['ARGV'] ?? header['ARGV EACH']).toMatch(/\S/)
+      expect(header.get(name)?.join()).toMatch(/^[a-z].*\.$/)
+      for (const word of ['MOVE', 'KEYS', 'REPLIES', 'REPEATABLE', 'COST'])
+        expect(header.get(word)?.join()).toMatch(/\S/)
+      expect((header.get('ARGV') ?? header.get('ARGV EACH'))?.join()).toMatch(/\S/)
     }
   })
 
-  test('hold each shared block to the letter, wherever it stands', () => {
-    const found = new Map<string, Map<string, string>>()
-    for (const name of names)
-      for (const [block, text] of readBlocks(source(name)))
-        found.set(block, (found.get(block) ?? new Map()).set(name, text))
-    for (const [block, texts] of found) expect([block, new Set(texts.values()).size]).toEqual([block, 1])
-    const holders = (block: string) => [...(found.get(block)?.keys() ?? [])].sort()
-    expect(holders('reap')).toEqual(['claim_many', 'reap', 'sweep'])
-    expect(holders('promote')).toEqual(['claim_many', 'promote', 'sweep'])
-    expect(holders('sweep')).toEqual(['claim_many', 'sweep'])
-    expect(holders('redrive')).toEqual(['redrive', 'redrive_many'])
-    // A block that is opened is closed: nothing is silently not compared.
-    for (const name of names)
-      expect(source(name).match(/^-- block: /gm)?.length ?? 0).toBe(readBlocks(source(name)).size)
+  test('use the defaults and limits of the source', () => {
+    const [policyOf, claimMany, list] = ['blocks/policyOf', 'claim_many', 'list'].map(source)
+    for (const [field, value] of Object.entries({
+      maxAttempts: DEFAULT_MAX_ATTEMPTS,
+      backoffBaseMs: DEFAULT_BACKOFF_BASE_MS,
+      backoffMaxMs: DEFAULT_BACKOFF_MAX_MS,
+    }))
+      expect(policyOf).toContain(`${field} = whole(${field}) or ${value},`)
+    expect(claimMany).toContain(`leaseOfQueue or ${DEFAULT_LEASE_MS})`)
+    for (const text of [claimMany, list]) expect(text).toMatch(/MAX_BYTES(, \w+)* = 8 \* 1024 \* 1024\b/)
+    expect(MAX_CLAIM_BYTES).toBe(8 * 1024 * 1024)
   })
 
   test('read the clock of the server in one place, and never a clock of the caller', () => {
@@ -177,6 +178,114 @@ function fill(template: string, queue: string): RegExp {
     .replace('<set>', '(pending|active|schedule|dead)')
   return new RegExp(`^${literal}$`)
 }
+
+describe('npm run bundle', () => {
+  let folder: string
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'bundle-'))
+    const files = [
+      'lua',
+      'src/tools/bundle.ts',
+      'src/protocol/manifest.ts',
+      'src/protocol/scripts.generated.ts',
+    ]
+    for (const file of files)
+      cpSync(new URL(`../../${file}`, import.meta.url), join(folder, file), { recursive: true })
+    writeFileSync(join(folder, 'package.json'), '{"type":"module"}')
+    return () => rmSync(folder, { recursive: true })
+  })
+
+  function bundle(...args: string[]) {
+    const { status, stderr } = spawnSync(process.execPath, ['src/tools/bundle.ts', ...args], {
+      cwd: folder,
+      encoding: 'utf8',
+    })
+    return { status, faults: stderr.split('\n').filter((line) => /^(lua|src)\//.test(line)) }
+  }
+
+  function edit(file: string, from: string, to: string): void {
+    const text = readFileSync(join(folder, file), 'utf8')
+    expect(text).toContain(from)
+    writeFileSync(
+      join(folder, file),
+      text.replace(from, () => to),
+    )
+  }
+
+  test('finds no difference in what is committed', () => {
+    expect(bundle('--check')).toEqual({ status: 0, faults: [] })
+  })
+
+  test.each([
+    ['a block of a script', "'WRONGTYPE'", "'wrongtype'", 'block read differs from lua/blocks/read.lua'],
+    ['the prologue', 'dead = KEYS[3]', 'dead = KEYS[2]', 'the prologue differs from the header'],
+    [
+      'the header',
+      'emq:{q}:dead\n--   row       emq:{q}:job:<id>\n',
+      'emq:{q}:dead\n--   other     emq:{q}:dead\n--   row       emq:{q}:job:<id>\n',
+      'the prologue differs from the header',
+    ],
+  ])('--check names the script in which %s was edited, and a run repairs it', (_, from, to, fault) => {
+    const before = readFileSync(join(folder, 'lua/retry.lua'), 'utf8')
+    edit('lua/retry.lua', from, to)
+    const { status, faults } = bundle('--check')
+    expect([status, faults[0]]).toEqual([1, `lua/retry.lua: ${fault}`])
+    expect(bundle()).toEqual({ status: 0, faults: [] })
+    expect(bundle('--check')).toEqual({ status: 0, faults: [] })
+    if (!to.includes('other')) expect(readFileSync(join(folder, 'lua/retry.lua'), 'utf8')).toBe(before)
+  })
+
+  test('--check names every script whose block differs from the file of the block', () => {
+    edit('lua/blocks/redrive.lua', "'unknown'", "'none'")
+    const fault = 'block redrive differs from lua/blocks/redrive.lua'
+    expect(bundle('--check').faults.slice(0, 2)).toEqual([
+      ...[`lua/redrive.lua: ${fault}`, `lua/redrive_many.lua: ${fault}`],
+    ])
+  })
+
+  test('--check names a derived file that was edited', () => {
+    edit('lua/manifest.json', '"version": 1', '"version": 2')
+    const faults = ['lua/manifest.json differs from the scripts']
+    expect(bundle('--check')).toEqual({ status: 1, faults })
+  })
+
+  test.each([
+    [
+      'a block that is in no file',
+      'retry',
+      '-- block: read\n',
+      '-- block: reads\n-- end: reads\n-- block: read\n',
+    ],
+    ['a block without an end', 'retry', '-- end: read\n', ''],
+    ['a block that it does not use', 'enqueue', 'local found = occupant(keys.row)', 'local found'],
+    [
+      'a block above the one that this needs',
+      'enqueue',
+      '-- block: read\n',
+      '-- block: occupant\n-- end: occupant\n-- block: read\n',
+    ],
+    ['KEYS outside of the prologue', 'enqueue', "'DEL', keys.row", "'DEL', KEYS[1]"],
+    ['a key that is not in the header', 'enqueue', "'DEL', keys.row", "'DEL', keys.rows"],
+    ['a name that is not declared', 'enqueue', "'DEL', keys.row", "'DEL', row"],
+    ['no prologue', 'enqueue', '-- prologue\n', ''],
+  ])('rejects a script with %s', (_, name, from, to) => {
+    edit(`lua/${name}.lua`, from, to)
+    for (const args of [[], ['--check']]) {
+      const { status, faults } = bundle(...args)
+      expect([status, faults.length]).toEqual([1, 1])
+      expect(faults[0]).toMatch(new RegExp(`^lua/${name}.lua: `))
+    }
+  })
+
+  test('rejects a block that uses a name of a script, and one that no script has', () => {
+    edit('lua/blocks/setOf.lua', 'keys.dead', 'args.dead')
+    const fault = 'block setOf uses args, which is neither a parameter nor a block above it'
+    expect(bundle('--check')).toEqual({ status: 1, faults: [`lua/claim_many.lua: ${fault}`] })
+    edit('lua/blocks/setOf.lua', 'args.dead', 'keys.dead')
+    writeFileSync(join(folder, 'lua/blocks/other.lua'), 'local function other() end\n')
+    expect(bundle()).toEqual({ status: 1, faults: ['lua/blocks/other.lua: no script has this block'] })
+  })
+})
 
 describe('what the queue calls', () => {
   const redis = bareRedis()
@@ -221,7 +330,7 @@ describe('what the queue calls', () => {
     await queue.redriveMany({ limit: 5 })
     await queue.reschedule(id, { delayMs: 0 })
     await queue.remove(id)
-    for (const state of ['pending', 'scheduled', 'dead'] as const) await queue.drain(state, 1)
+    for (const state of ['pending', 'scheduled', 'dead'] as const) await queue.purge(state, 1)
     await queue.enqueueMany([{ payload: 'd' }])
     await queue.audit({ limit: 10 })
     await maintain(database)
@@ -318,15 +427,15 @@ describe('what a run costs', () => {
     ['reschedule', 'scheduled by a delay', (hand) => hand.reschedule(ID, { delayMs: 0 }), 6],
     ['remove', 'active with a lapsed lease', (hand) => hand.remove(ID), 'base'],
     ['remove', 'dead by a fail', (hand) => hand.remove(ID), 8],
-    ['drain', 'no row', (hand) => hand.drain('dead'), 'base'],
-    ['drain', 'dead by a fail', (hand) => hand.drain('dead'), 6],
+    ['purge', 'no row', (hand) => hand.purge('dead'), 'base'],
+    ['purge', 'dead by a fail', (hand) => hand.purge('dead'), 6],
     ['list', 'no row', (hand) => hand.list('dead'), 'base'],
     ['list', 'dead by a fail', (hand) => hand.list('dead'), 3],
   ]
 
   /** The first number of commands that a cost line tells, and their names. */
   function told(name: string): { number: number; commands: Set<string> } {
-    const match = /(\d+) commands?[^(;]*\(([^)]*)\)/.exec(readHeader(source(name))['COST'] ?? '')
+    const match = /(\d+) commands?[^(;]*\(([^)]*)\)/.exec(readHeader(source(name)).get('COST')?.join() ?? '')
     const words = (match?.[2] ?? '').match(/[A-Z]{3,}/g) ?? []
     return { number: Number(match?.[1]), commands: new Set(words.map((word) => word.toLowerCase())) }
   }

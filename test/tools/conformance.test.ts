@@ -17,14 +17,14 @@ async function lines(port: RedisPort, other?: RedisPort): Promise<string[]> {
   return printed
 }
 
-test('all gates pass over REST, one line each, closed by PASS 6/6', async () => {
+test('all gates pass over REST and print one line each and PASS 6/6', async () => {
   const printed = await lines(restPort())
   expect(printed[1]).toMatch(/^L2 happy ok -- claim hands out the oldest job/)
   expect(printed.filter((line) => /^L\d \w+ ok -- /.test(line))).toHaveLength(6)
   expect(printed.at(-1)).toBe('PASS 6/6')
 })
 
-test('all gates pass over RESP, and with one client on either transport', async () => {
+test('all gates pass over RESP, and with one client on each transport', async () => {
   const resp = await createRespPort(shared.redis.url)
   try {
     expect((await lines(resp)).at(-1)).toBe('PASS 6/6')
@@ -43,7 +43,7 @@ test('all gates pass on a Redis whose script cache is flushed before each call',
   }
 })
 
-test('a Redis that cannot be reached fails the gates instead of passing them', async () => {
+test('all gates fail when Redis cannot be reached', async () => {
   const printed: string[] = []
   const port = createUpstashPort({ url: 'http://127.0.0.1:9', token: 'none', timeoutMs: 500 })
   expect(await runConformance({ port, print: (line) => printed.push(line) })).toBe(false)

@@ -1,5 +1,5 @@
 /**
- * The commands as processes of their own, as npm runs them: what they print, how they exit, what they leave behind.
+ * The commands as processes, as npm runs them: their output, their exit codes, and what remains after them.
  */
 
 import { type ChildProcess, spawn } from 'node:child_process'
@@ -44,7 +44,7 @@ const ports = (...urls: string[]): number[] => urls.map((url) => Number(new URL(
 const areFree = (all: readonly number[]) => Promise.all(all.map(isPortFree))
 
 describe('dev', { timeout: START_TIMEOUT_MS }, () => {
-  test('--json prints one line, and SIGTERM to npm ends everything', async () => {
+  test('dev --json prints one line, and SIGTERM to npm ends everything', async () => {
     const dev = run('npm', ['run', '--silent', 'dev', '--', '--json', '--port', '0', '--rest-port', '0'])
     await expect.poll(dev.stdout, { timeout: START_TIMEOUT_MS }).toContain('\n')
 
@@ -73,7 +73,7 @@ describe('dev', { timeout: START_TIMEOUT_MS }, () => {
     expect(dev.stdout().trim().split('\n')).toHaveLength(1)
   })
 
-  test('--quiet prints the ready line alone, whatever the Worker logs, and nothing survives SIGKILL', async () => {
+  test('dev --quiet prints only the ready line, and nothing survives SIGKILL', async () => {
     const redis = await startRedis()
     onTestFinished(() => redis.stop())
     const dev = main('dev', '--quiet', '--port', '0', '--rest-port', '0', '--redis-url', redis.url)
@@ -83,12 +83,12 @@ describe('dev', { timeout: START_TIMEOUT_MS }, () => {
     const url = dev.stdout().trim().slice('ready '.length)
     const [port = 0] = ports(url)
     await redis.stop()
-    // The Worker logs it.
+    // The Worker logs this.
     expect((await fetch(`${url}/readyz`)).status).toBe(503)
 
     dev.child.kill('SIGKILL')
 
-    // Closed when the last process that was started has let go of the output.
+    // The output closes when the last child process has ended.
     const begin = performance.now()
     await dev.exit
     await expect.poll(() => isPortFree(port), { timeout: 10_000 }).toBe(true)
@@ -96,18 +96,18 @@ describe('dev', { timeout: START_TIMEOUT_MS }, () => {
     expect(dev.stderr()).toBe('')
   })
 
-  test('says what is not as usual, keeps secrets to itself, and ends with 1 when its Redis does', async () => {
+  test('dev warns of invalid variables and busy ports, prints no secret, and exits with 1 when Redis ends', async () => {
     for (const port of [DEFAULT_PORT, DEFAULT_REST_PORT]) await occupy(port)
     const env = { EMQ_TOKENS: '[]', EMQ_MAX_BODY_BYTES: 'abc' }
     const dev = run(process.execPath, ['src/tools/main.ts', 'dev', '--json', '--rest-token', 'a-secret'], env)
     await expect.poll(dev.stdout, { timeout: START_TIMEOUT_MS }).toContain('\n')
 
     const ready = JSON.parse(dev.stdout())
-    const refusing = 'warning: The Worker refuses every request: '
+    const refusing = 'warning: The Worker rejects every request: '
     expect(dev.stderr()).toContain(`${refusing}EMQ_TOKENS lists no token.\n`)
     expect(dev.stderr()).toContain(`${refusing}EMQ_MAX_BODY_BYTES must be an integer`)
     expect(dev.stderr()).toContain(
-      `\nPort 8787 is busy: taking ${ready.url} instead. Port 8079 is busy: taking ${ready.restUrl} instead.\n`,
+      `\nPort 8787 is busy: using ${ready.url} instead. Port 8079 is busy: using ${ready.restUrl} instead.\n`,
     )
     expect(dev.stderr()).not.toMatch(/curl|dev-producer|a-secret/)
     expect(ready.restToken).toBe('a-secret')
@@ -127,7 +127,7 @@ test.each([
   ['conformance'],
   ['demo'],
   ['dev', '--json', '--quiet', '--port', '0', '--rest-port', '0'],
-])('%s ends quietly when nobody reads on', { timeout: START_TIMEOUT_MS }, async (...args) => {
+])('%s exits with 0 when its reader closes the pipe', { timeout: START_TIMEOUT_MS }, async (...args) => {
   const command = main(...args)
   command.child.stdout?.destroy()
 
@@ -135,7 +135,7 @@ test.each([
   expect(command.stderr()).toBe('')
 })
 
-test('what fails is over at once, also while the Worker is built, and leaves nothing behind', async () => {
+test('a dev that fails or is stopped during the build exits at once and removes its temporary folders', async () => {
   const temporary = await mkdtemp(join(tmpdir(), 'emq-test-'))
   onTestFinished(() => rm(temporary, { recursive: true, force: true }))
   const started = async () => (await readdir(temporary)).filter((name) => name.startsWith('emq-'))
@@ -157,7 +157,7 @@ test('what fails is over at once, also while the Worker is built, and leaves not
   await expect.poll(started, { timeout: 10_000 }).toEqual([])
 })
 
-/** Somebody listens there, whoever it is. */
+/** Makes sure that something listens on the port. */
 async function occupy(port: number): Promise<void> {
   const server = createServer().on('error', () => {})
   onTestFinished(() => void server.close())
@@ -165,7 +165,7 @@ async function occupy(port: number): Promise<void> {
   await expect.poll(() => isPortFree(port)).toBe(false)
 }
 
-test('a command that is not understood exits with 2', async () => {
+test('a command with invalid arguments exits with 2', async () => {
   const { code, stdout, stderr } = await finished(main('dev', '--bogus'))
 
   expect([code, stdout]).toEqual([2, ''])
@@ -185,7 +185,7 @@ test('deploy --dry-run builds the Worker and prints its size', { timeout: START_
   expect(code).toBe(0)
 })
 
-test('demo tells its story and exits with 0', { timeout: START_TIMEOUT_MS }, async () => {
+test('demo plays its story and exits with 0', { timeout: START_TIMEOUT_MS }, async () => {
   const { code, stdout } = await finished(main('demo'))
 
   expect(code).toBe(0)

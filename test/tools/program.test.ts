@@ -1,4 +1,4 @@
-/** What the commands understand and refuse, and what the small ones print. */
+/** The arguments that the commands accept and reject, and the output of the small commands. */
 
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { runProgram } from '../../src/tools/program.ts'
@@ -28,8 +28,8 @@ test.each([
   [['dev', '--rest-url', 'redis://x'], 'It must be a URL that begins with https:// or http://'],
   [['dev', '--rest-url', 'https://x.upstash.io'], 'A REST URL needs its token.'],
   [['dev', '--redis-url', 'redis://x', '--data', '/tmp'], 'A data folder is for the embedded Redis only.'],
-  [['dev', '--data', ''], 'It must be the path of a folder.'],
-  [['dev', '--data', '/etc/hostname'], 'It is there, and no folder.'],
+  [['dev', '--data', ''], 'It must be the path of a directory.'],
+  [['dev', '--data', '/etc/hostname'], 'Not a directory.'],
   [['dev', 'extra'], 'too many arguments'],
   [['demo', '--bogus'], "unknown option '--bogus'"],
   [['conformance', '--url', 'https://x.upstash.io'], '--url and --token go together'],
@@ -39,20 +39,20 @@ test.each([
   ],
   [['deploy', '--dry-run', 'extra'], '--dry-run takes no further arguments'],
   [['nonsense'], "unknown command 'nonsense'"],
-])('%j is refused with 2', async (args, message) => {
+])('%j exits with 2 and says why', async (args, message) => {
   expect(await runProgram(args)).toBe(2)
 
   expect(stdout).toBe('')
   expect(stderr).toContain(message)
 })
 
-test.each(['dev', 'demo', 'conformance', 'deploy'])('%s --help explains it', async (name) => {
+test.each(['dev', 'demo', 'conformance', 'deploy'])('%s --help prints its usage', async (name) => {
   expect(await runProgram([name, '--help'])).toBe(0)
 
   expect(stdout).toContain(`Usage: echomq-edge ${name}`)
 })
 
-test('a command that fails is 1 and one sentence', async () => {
+test('a command that fails exits with 1 and prints one sentence', async () => {
   expect(await runProgram(['conformance', '--redis-url', 'redis://127.0.0.1:1'])).toBe(1)
 
   expect(stderr).toBe('error: Redis cannot be reached.\n')

@@ -1,6 +1,6 @@
 /**
- * A sign-up Worker: it puts the welcome mail into the queue over a service binding and answers at once. It knows
- * neither a URL nor a token of the queue.
+ * A sign-up Worker: it enqueues the welcome mail over a service binding and responds at once. It needs neither a URL
+ * nor a token of the queue.
  *
  *   curl -X POST http://127.0.0.1:8787/signup -d '{"email":"ada@example.com"}'
  */
@@ -19,15 +19,15 @@ export default {
     if (typeof email !== 'string') return new Response('no email\n', { status: 400 })
 
     try {
+      // The key makes two clicks one mail. It is a digest, because an address has characters that a key must not have.
       const { id, status } = await env.EMQ.enqueue(
         'welcome-mails',
         { to: email },
-        // Whoever clicks twice gets one mail. Not the address itself: keys have a narrow alphabet.
         { idempotencyKey: await sha256(email) },
       )
       return Response.json({ id, status }, { status: status === 'duplicate' ? 200 : 202 })
     } catch (error) {
-      // What crossed the binding has the fields of the client's error, but not its class.
+      // An error that crossed the binding has the fields of `EchoMQError`, but not its class.
       const { code, retryable } = error as { readonly code?: string; readonly retryable?: boolean }
       console.error(`not enqueued: ${code}`, error)
       return new Response('try again\n', { status: retryable ? 503 : 500 })

@@ -1,8 +1,8 @@
 /**
  * The REST protocol of Upstash as a Hono app: routes, tokens, encodings, status codes.
  *
- * It answers as the service is documented to answer, and where the documentation is silent as the service was seen
- * to. It holds no request for a Redis that is away (503), and knows nothing of queues.
+ * It follows the documentation of the service and, where that is silent, the observed behaviour. While Redis is away it
+ * returns 503 at once. It knows nothing of queues.
  */
 
 import { createHash, timingSafeEqual } from 'node:crypto'
@@ -78,7 +78,7 @@ function json(body: string, status: number, headers: Record<string, string> = {}
   return new Response(body, { status, headers: { 'content-type': 'application/json', ...headers } })
 }
 
-/** The header wins over the query, as on the service. */
+/** The header overrides the query, as on the service. */
 function presentedToken(authorization: string | undefined, url: URL): string | undefined {
   return authorization === undefined
     ? (url.searchParams.get('_token') ?? undefined)

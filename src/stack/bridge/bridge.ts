@@ -1,8 +1,6 @@
 /**
- * The REST bridge: stands for Upstash in front of a Redis of our own, on 127.0.0.1.
- *
- * For development and tests only. The Worker and the client never import it; they speak HTTP to it as they do to
- * the service.
+ * The REST bridge: replaces Upstash in front of a local Redis, on 127.0.0.1, for development and tests only. The Worker
+ * and the client never import it; they use it over HTTP, as they use the service.
  */
 
 import type { Server } from 'node:http'
@@ -40,7 +38,7 @@ const MAX_REQUEST_BYTES = 10 * 1024 * 1024
 /**
  * Connects to Redis and listens.
  *
- * @throws {RedisUnreachable} when Redis does not answer now. Later it may go and come back.
+ * @throws {RedisUnreachable} when Redis does not answer now. Later it may go away and come back.
  *
  * @example
  *   const bridge = await createBridge({ redisUrl: redis.url, token: 'secret' })
@@ -97,7 +95,7 @@ function listen(app: Hono<{ Bindings: HttpBindings }>, port: number): Promise<Se
   return new Promise((resolve, reject) => {
     const options = { fetch: app.fetch, hostname: LOCALHOST, port, overrideGlobalObjects: false }
     const server = serve(options, () => resolve(server)) as Server
-    // Never the first to hang up: a client that reuses a connection would meet the moment we close it.
+    // Never close an idle connection: a client could send its next request at that very moment.
     server.keepAliveTimeout = 0
     server.once('error', reject)
   })

@@ -1,11 +1,11 @@
 /**
- * From an HTTP request to Redis commands, in the three ways the REST protocol knows: one JSON array, an array of
- * such arrays, or the path with the body behind it and the query last. Decides nothing about what may run.
+ * Parses the three forms of commands in the REST protocol: a JSON array, an array of such arrays, or the path followed
+ * by the body and the query. Does not decide which commands may run.
  */
 
 import type { RespCommand } from '../resp.ts'
 
-/** The request is not a command; the text is the error to answer. */
+/** The request is not a command. The text is the error of the response. */
 export class MalformedCommand extends Error {
   override readonly name = 'MalformedCommand'
 }
@@ -43,7 +43,7 @@ export function parsePath(url: URL, body: Buffer): RespCommand {
   return { name: name?.toString() ?? '', args }
 }
 
-/** Any byte can be written in a URL, so what comes out are bytes. A URL itself is ASCII. */
+/** A URL is ASCII, but its percent codes can express any byte. */
 function percentDecode(text: string): Buffer {
   const decoded = text.replace(/%[0-9a-f]{2}/gi, (code) =>
     String.fromCharCode(Number.parseInt(code.slice(1), 16)),
@@ -55,7 +55,7 @@ function queryDecode(text: string): Buffer {
   return percentDecode(text.replaceAll('+', ' '))
 }
 
-/** A number keeps the digits it was written with, also where a JavaScript number would round them. */
+/** Numbers keep their digits, even where a JavaScript number would round them. */
 function parseJson(body: Buffer): unknown {
   const keepDigits = (_key: string, value: unknown, context: { source?: string }): unknown =>
     typeof value === 'number' ? (context.source ?? value) : value

@@ -1,8 +1,8 @@
 /**
- * Counts what Redis really ran for the bridge: the commands that it sent and the ones that scripts called.
+ * Counts the commands that Redis runs for the bridge, including the commands that scripts call.
  *
- * Redis itself reports them (MONITOR). Its report of a script comes first and is followed, without a gap, by what
- * the script called; so those belong to whoever sent the line before. Administrative commands are not reported.
+ * Redis reports them (MONITOR). It reports a script first and the commands that the script calls directly after it, so
+ * those belong to the connection of the line before. Redis does not report administrative commands.
  */
 
 import { randomUUID } from 'node:crypto'
@@ -11,31 +11,28 @@ import { Redis } from 'ioredis'
 import type { Resp } from '../resp.ts'
 
 export type Counts = {
-  /** All commands, without the bridge's own MULTI and EXEC. */
+  /** All commands except the bridge's own MULTI and EXEC. */
   readonly total: number
   /** How often each command ran, by its lower-case name. */
   readonly commands: Readonly<Record<string, number>>
 }
 
 export type Counter = {
-  /** Waits until all that Redis has run by now has been counted. */
+  /** Waits until every command that Redis has run by now is counted. */
   catchUp(): Promise<void>
   counts(): Promise<Counts>
   reset(): Promise<void>
   close(): void
 }
 
-/** What wraps a transaction is how the bridge works, not something that a caller asked for. */
+/** The bridge adds these around a transaction; no caller has sent them. */
 const WRAPPING = new Set(['multi', 'exec'])
 
 const REMIND_AFTER_MS = 100
 const MAX_MARKERS = 50
 const RECONNECT_AFTER_MS = 50
 
-/**
- * `isCounted`: whether the commands of the connection with this address count. `side`: a connection that does not,
- * for the markers.
- */
+/** `isCounted`: whether the connection with this address counts. `side`: a connection that does not, for the markers. */
 export async function createCounter(
   redisUrl: string,
   isCounted: (address: string) => boolean,
@@ -60,8 +57,8 @@ export async function createCounter(
   })
 
   /**
-   * A marker of ours, sent now, is reported behind all of it. It is sent again while no report comes: after a
-   * restart of Redis the connections may not be back yet.
+   * Sends a marker, which Redis reports after all earlier commands. Repeats it while no report comes: after a restart
+   * of Redis the connections may not be back yet.
    */
   async function catchUp(): Promise<void> {
     const marker = randomUUID()

@@ -1,21 +1,21 @@
 /**
  * Runs commands for the REST protocol: one by one (`each`) or as one transaction (`atomically`).
  *
- * What the protocol refuses never reaches Redis. Nothing is sent twice. All requests share one connection: the
- * commands of a call are written next to each other, and none of them can block or change the connection.
+ * A command that the protocol rejects never reaches Redis. Nothing is sent twice. All requests share one connection:
+ * the commands of a call are sent next to each other, and none can block or change the connection.
  */
 
 import { type Resp, type RespCommand, RespError, type RespReply } from '../resp.ts'
 import { type Access, type CommandTable, isRead, refusal } from './policy.ts'
 import { replyBytes } from './reply.ts'
 
-/** What became of one command, and the status of a request that consists of it alone. */
+/** The reply to one command, and the status of a request that has only this command. */
 export type Outcome = { readonly reply: RespReply; readonly status: 200 | 400 | 413 }
 
-/** `version`: the number of the last write that the outcomes can have seen. */
+/** `version`: the number of the last write that the outcomes can reflect. */
 export type Executed = { readonly outcomes: readonly Outcome[]; readonly version: number }
 
-/** A copy of the data that may be behind. `version` is the last write that it has seen. */
+/** A copy of the data that may lag behind. `version`: the last write that it has. */
 export type Replica = { readonly resp: Resp; readonly version: number }
 
 export type ExecutorOptions = {
@@ -23,14 +23,14 @@ export type ExecutorOptions = {
   readonly table: CommandTable
   /** The largest command, and the largest reply to one, in bytes. */
   readonly maxRequestBytes: number
-  /** Answers the reads of callers who know of no write that it has missed. */
+  /** Serves the reads of callers that know of no later write. */
   readonly replica?: () => Replica | undefined
 }
 
 export type Executor = {
-  /** `knownVersion`: the last write that the caller knows of; no read may be older. */
+  /** `knownVersion`: the last write that the caller knows of. Reads are never older. */
   each(commands: readonly RespCommand[], access: Access, knownVersion: number): Promise<Executed>
-  /** All or none, with nothing in between; one outcome instead of all when Redis or we discard the transaction. */
+  /** Runs all commands or none, without other commands in between. A discarded transaction has one outcome. */
   atomically(commands: readonly RespCommand[], access: Access): Promise<Executed | Outcome>
   /** The number of the last write that was sent. */
   version(): number
@@ -49,12 +49,12 @@ export function createExecutor({ primary, table, maxRequestBytes, replica }: Exe
   function outcomeOf(reply: RespReply): Outcome {
     if (reply instanceof RespError) return { reply, status: 400 }
     const bytes = replyBytes(reply)
-    // The command has run by now, which is why the service answers this error with 200.
+    // The command has run, so the service returns this error with 200.
     if (bytes > maxRequestBytes) return failure(tooLarge(maxRequestBytes, bytes), 200)
     return { reply, status: 200 }
   }
 
-  /** Where to run the commands, and the version that they will have seen. */
+  /** Returns where to run the commands, and the version that they will see. */
   function destination(commands: readonly RespCommand[], knownVersion: number): Replica {
     if (commands.every((command) => isRead(command, table))) {
       const copy = replica?.()
@@ -84,11 +84,11 @@ export function createExecutor({ primary, table, maxRequestBytes, replica }: Exe
       }
       const { resp, version: seen } = destination(commands, Number.POSITIVE_INFINITY)
       const replies = await resp.run([{ name: 'MULTI', args: [] }, ...commands, { name: 'EXEC', args: [] }])
-      // A command that could not be queued comes before the EXECABORT of EXEC, and says what was wrong.
+      // The error of a command that was not queued comes before the EXECABORT of EXEC and is more precise.
       const error = replies.find((reply) => reply instanceof RespError)
       if (error !== undefined) return outcomeOf(error)
       const results = replies.at(-1)
-      if (!Array.isArray(results)) throw new TypeError('EXEC answered no array.')
+      if (!Array.isArray(results)) throw new TypeError('EXEC returned no array.')
       return { outcomes: results.map(outcomeOf), version: seen }
     },
   }

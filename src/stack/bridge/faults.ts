@@ -1,9 +1,8 @@
 /**
- * Faults on demand: what can go wrong between a client and the service, one request at a time.
+ * Faults on demand, one request at a time: what can go wrong between a client and the service.
  *
- * Each fault meets the next `times` requests, or only those among them whose path or body contains `match`. A
- * request can meet several: it is delayed first, then hung up on or answered in Redis's stead, else executed, and
- * then its reply may be dropped.
+ * A fault affects the next `times` requests, or the next whose path or body contains `match`. One request can meet
+ * several: a delay, then a hang-up or a canned answer, else its execution, then a dropped reply.
  */
 
 import { setTimeout } from 'node:timers/promises'
@@ -11,7 +10,7 @@ import type { HttpBindings } from '@hono/node-server'
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response'
 import type { MiddlewareHandler } from 'hono'
 
-/** Default: the next request, whatever is in it. `times` may be Infinity. */
+/** Default: the next request. `times` may be Infinity. */
 export type Target = { readonly times?: number | undefined; readonly match?: string | undefined }
 
 export type CannedAnswer = {
@@ -20,44 +19,47 @@ export type CannedAnswer = {
   readonly contentType?: string | undefined
 }
 
-export type Faults = {
-  readonly middleware: MiddlewareHandler<{ Bindings: HttpBindings }>
-  /** Executes the request, then closes the connection instead of answering. */
+/** The faults that a test can ask for. */
+export type FaultControls = {
+  /** Executes the next requests, then closes the connection instead of replying. */
   dropReply(target?: Target): void
-  /** Closes the connection without executing. */
+  /** Closes the connection of the next requests without executing them. */
   hangUp(target?: Target): void
-  /** Answers this without executing. */
+  /** Answers the next requests without executing them. */
   answer(answer: CannedAnswer, target?: Target): void
-  /** Waits before anything else happens. */
+  /** Delays the next requests. */
   delay(ms: number, target?: Target): void
-  /** Takes back every fault that has not happened yet. */
+}
+
+export type Faults = FaultControls & {
+  readonly middleware: MiddlewareHandler<{ Bindings: HttpBindings }>
+  /** Removes all pending faults. */
   clear(): void
 }
 
-type Kind = 'delay' | 'hangUp' | 'answer' | 'dropReply'
 type Fault = {
-  readonly kind: Kind
+  readonly kind: keyof FaultControls
   readonly match: string
   left: number
-  readonly ms: number
+  readonly ms?: number
   readonly answer?: CannedAnswer
 }
 
-/** Statuses whose answers can have no body. */
+/** Statuses of responses without a body. */
 const BODILESS = [204, 205, 304]
 
 export function createFaults(): Faults {
   const faults: Fault[] = []
 
   function add(
-    kind: Kind,
+    kind: Fault['kind'],
     { times = 1, match = '' }: Target = {},
-    more: Partial<Pick<Fault, 'ms' | 'answer'>> = {},
+    more: Pick<Fault, 'ms' | 'answer'> = {},
   ): void {
-    faults.push({ kind, match, left: times, ms: 0, ...more })
+    faults.push({ kind, match, left: times, ...more })
   }
 
-  function take(kind: Kind, request: string): Fault | undefined {
+  function take(kind: Fault['kind'], request: string): Fault | undefined {
     const fault = faults.find((one) => one.kind === kind && one.left > 0 && request.includes(one.match))
     if (fault !== undefined) fault.left -= 1
     return fault
@@ -65,18 +67,16 @@ export function createFaults(): Faults {
 
   return {
     async middleware(c, next) {
-      // As bytes first: what comes after us must get the body as it was sent.
+      // As bytes, because the API after this must get the body exactly as it was sent.
       const request = `${c.req.path}\n${Buffer.from(await c.req.arrayBuffer()).toString()}`
-      const hangUp = (): Response => {
+      function hangUp(): Response {
         c.env.incoming.socket.destroy()
         return RESPONSE_ALREADY_SENT
       }
 
       const delay = take('delay', request)
       if (delay !== undefined) await setTimeout(delay.ms)
-
       if (take('hangUp', request) !== undefined) return hangUp()
-
       const answer = take('answer', request)?.answer
       if (answer !== undefined) {
         const headers = { 'content-type': answer.contentType ?? 'application/json' }

@@ -1,6 +1,6 @@
 /**
- * A read replica that has stopped following: the state of the data at one moment, kept in another database of the
- * same Redis. What a client may read from a region of the service that lags behind is what it reads here.
+ * A read replica that lags behind: the data of one moment, in another database of the same Redis. It stands for a
+ * region of the service that has not caught up.
  */
 
 import { connectResp, type Resp, RespError, type RespReply } from '../resp.ts'
@@ -9,11 +9,11 @@ const DATABASE = '15'
 
 export type FrozenReplica = { readonly resp: Resp; remove(): Promise<void> }
 
-/** Copies everything as it is now. `side`: a connection to the data itself, whose database stays as it is. */
+/** Copies all data as it is now. `side`: a connection to the data itself; its selected database does not change. */
 export async function freezeReplica(redisUrl: string, side: Resp): Promise<FrozenReplica> {
   await empty(side)
   const keys = await must(side, 'KEYS', '*')
-  if (!Array.isArray(keys)) throw new TypeError('KEYS answered no array.')
+  if (!Array.isArray(keys)) throw new TypeError('KEYS returned no array.')
   for (const key of keys) {
     if (Buffer.isBuffer(key)) await must(side, 'COPY', key, key, 'DB', DATABASE)
   }
@@ -30,7 +30,7 @@ export async function freezeReplica(redisUrl: string, side: Resp): Promise<Froze
   }
 }
 
-/** In one write, so that nothing else of this connection ever runs in the other database. */
+/** In one write, so that no other command of this connection runs in the replica's database. */
 async function empty(side: Resp): Promise<void> {
   await side.run([
     { name: 'SELECT', args: [DATABASE] },

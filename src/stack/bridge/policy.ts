@@ -1,10 +1,9 @@
 /**
- * Which commands the REST protocol takes, and from which token.
+ * Which commands the REST protocol accepts, and from which token.
  *
- * The rules are those of the service's compatibility table, put in terms of Redis's own command table (`COMMAND`):
- * whatever would block, change the state of the connection or administrate the server is refused with the
- * service's words before it reaches Redis. All requests share one connection, so this is also what keeps one
- * request from disturbing another.
+ * The rules follow the compatibility table of the service, in terms of Redis's command table (`COMMAND`). A command
+ * that would block, change the connection or administer the server is rejected with the service's text before it
+ * reaches Redis. This also keeps requests apart, because all share one connection.
  */
 
 import type { RespCommand, RespReply } from '../resp.ts'
@@ -13,29 +12,25 @@ export type Access = 'full' | 'read-only'
 
 type Traits = { readonly readOnly: boolean; readonly categories: ReadonlySet<string> }
 
-/** Redis's command table: what is known of each command, and of each subcommand as `script|load`. */
+/** The traits of each command, and of each subcommand by a name such as `script|load`. */
 export type CommandTable = ReadonlyMap<string, Traits>
 
-/** Of these kinds, REST has only the commands that are named. */
+/** In these categories REST has only the listed commands. */
 const EXCEPTIONS = {
   '@connection': ['ping', 'echo'],
   '@pubsub': ['publish', 'pubsub', 'pubsub|channels', 'pubsub|numsub', 'pubsub|numpat'],
   '@transaction': [] as string[],
-  // These block only when they are told to.
+  // These block only with the option BLOCK.
   '@blocking': ['xread', 'xreadgroup'],
 } satisfies Record<string, readonly string[]>
 
-/** Not marked by a category of the above, but as much a matter of the connection. */
+/** These change the connection too, but are in none of the categories above. */
 const CONNECTION_STATE = new Set(['monitor', 'script|debug'])
 
-/** Reads that are too powerful for a token that anybody may see. */
+/** Reads that a read-only token may not run. */
 const NOT_FOR_READERS = new Set(['scan', 'keys'])
 
-/**
- * Why a command is refused, as the error to answer; undefined when it may run.
- *
- * The first question is whether the command exists here at all, the second what the token may do.
- */
+/** Returns the error for a rejected command; undefined when it may run. A missing command comes before a missing right. */
 export function refusal(command: RespCommand, access: Access, table: CommandTable): string | undefined {
   const name = command.name.toLowerCase()
   const subcommand = `${name}|${String(command.args[0] ?? '').toLowerCase()}`
@@ -53,12 +48,12 @@ export function refusal(command: RespCommand, access: Access, table: CommandTabl
   return undefined
 }
 
-/** Whether the command changes nothing, so that a replica may answer it. */
+/** Returns whether a replica may serve the command. */
 export function isRead(command: RespCommand, table: CommandTable): boolean {
   return table.get(command.name.toLowerCase())?.readOnly ?? false
 }
 
-/** Reads the reply of `COMMAND`. */
+/** Parses the reply to `COMMAND`. */
 export function parseCommandTable(reply: RespReply): CommandTable {
   const table = new Map<string, Traits>()
   const add = (entry: RespReply): void => {
@@ -85,7 +80,7 @@ function isConnectionBound(key: string, traits: Traits): boolean {
   )
 }
 
-/** XREAD and XREADGROUP take BLOCK among their options, which end at STREAMS. */
+/** XREAD and XREADGROUP accept BLOCK among their options, which end at STREAMS. */
 function blocks({ name, args }: RespCommand): boolean {
   if (!EXCEPTIONS['@blocking'].includes(name.toLowerCase())) return false
   const words = args.map((arg) => String(arg).toUpperCase())

@@ -1,11 +1,9 @@
 /**
- * The test mode over HTTP, for tests that run in another process than the bridge.
- *
- * Each method of `TestMode` is a POST under `/__test/` with the bridge's own token and the method's arguments as one
- * JSON object. These requests are not counted and meet no fault.
+ * The test mode over HTTP, for tests in another process: each method of `TestMode` is a POST below `/__test/` with the
+ * bridge's token and the arguments as one JSON object. These requests are not counted and meet no fault.
  */
 
-import { Hono } from 'hono'
+import { type Context, Hono } from 'hono'
 import { bearerAuth } from 'hono/bearer-auth'
 import { HTTPException } from 'hono/http-exception'
 import { z } from 'zod'
@@ -20,44 +18,42 @@ const answer = target.extend({
 const delay = target.extend({ ms: z.int().nonnegative() })
 const toggle = z.strictObject({ on: z.boolean() })
 
-export function createTestControl(mode: TestMode, token: string): Hono {
-  const done = () => new Response(null, { status: 204 })
+/** Makes a handler that parses the arguments, calls the method and returns 204. */
+function control<Args>(schema: z.ZodType<Args>, run: (args: Args) => void | Promise<void>) {
+  return async ({ req }: Context): Promise<Response> => {
+    await run(schema.parse(await req.json()))
+    return new Response(null, { status: 204 })
+  }
+}
 
+export function createTestControl(mode: TestMode, token: string): Hono {
   return new Hono()
     .use(bearerAuth({ token }))
     .onError((error, c) =>
       error instanceof HTTPException ? error.getResponse() : c.json({ error: error.message }, 400),
     )
     .post('/counts', async (c) => c.json(await mode.counts()))
-    .post('/reset', async () => {
+    .post('/reset', async (c) => {
       await mode.reset()
-      return done()
+      return c.body(null, 204)
     })
-    .post('/drop-reply', async ({ req }) => {
-      mode.dropReply(target.parse(await req.json()))
-      return done()
-    })
-    .post('/hang-up', async ({ req }) => {
-      mode.hangUp(target.parse(await req.json()))
-      return done()
-    })
-    .post('/answer', async ({ req }) => {
-      const { status, body, contentType, ...rest } = answer.parse(await req.json())
-      mode.answer({ status, body, contentType }, rest)
-      return done()
-    })
-    .post('/delay', async ({ req }) => {
-      const { ms, ...rest } = delay.parse(await req.json())
-      mode.delay(ms, rest)
-      return done()
-    })
-    .post('/stale-reads', async ({ req }) => {
-      await mode.staleReads(toggle.parse(await req.json()).on)
-      return done()
-    })
-    .post('/flush-scripts', async ({ req }) => {
-      mode.flushScripts(toggle.parse(await req.json()).on)
-      return done()
-    })
+    .post('/drop-reply', control(target, mode.dropReply))
+    .post('/hang-up', control(target, mode.hangUp))
+    .post(
+      '/answer',
+      control(answer, ({ times, match, ...rest }) => mode.answer(rest, { times, match })),
+    )
+    .post(
+      '/delay',
+      control(delay, ({ ms, ...rest }) => mode.delay(ms, rest)),
+    )
+    .post(
+      '/stale-reads',
+      control(toggle, ({ on }) => mode.staleReads(on)),
+    )
+    .post(
+      '/flush-scripts',
+      control(toggle, ({ on }) => mode.flushScripts(on)),
+    )
     .all('*', (c) => c.json({ error: 'There is no such test control.' }, 404))
 }

@@ -1,4 +1,4 @@
-/** Somebody's tool that reads the scripts. Run by package.test.ts, where the package is installed. */
+/** A user's tool that reads the scripts. Run by package.test.ts, where the package is installed. */
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { MANIFEST, SCRIPTS, type ScriptContract } from 'echomq-edge/bundle'

@@ -1,10 +1,10 @@
-/** Somebody's producer and consumer. Run by package.test.ts, where the package is installed. */
+/** A user's producer and consumer. Run by package.test.ts, where the package is installed. */
 import { deadLetter, EchoMQ, EchoMQError, type Job } from 'echomq-edge/client'
 
 const { EMQ_URL = '', EMQ_TOKEN = '', QUEUE = '' } = process.env
 const emails = new EchoMQ({ url: EMQ_URL, token: EMQ_TOKEN }).queue<{ to: string }>(QUEUE)
 
-// @ts-expect-error a payload is of the queue's type
+// @ts-expect-error a payload must have the type of the queue
 const wrong = () => emails.enqueue({ from: 'ada@example.com' })
 
 const { status } = await emails.enqueue({ to: 'ada@example.com' })

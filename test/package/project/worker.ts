@@ -1,2 +1,2 @@
-/** Somebody's own Worker: the queue as it comes. Built and run by package.test.ts. */
+/** A user's Worker: the queue without changes. Built and run by package.test.ts. */
 export { default, QueueService } from 'echomq-edge/worker'

@@ -1,6 +1,5 @@
 /**
- * The package, packed and judged by `npm run package` and installed in an empty project of a user, in a temporary
- * folder.
+ * The package, packed and linted by `npm run package` and installed in an empty project in a temporary folder.
  */
 import { execFile } from 'node:child_process'
 import { accessSync, constants, cpSync } from 'node:fs'
@@ -14,13 +13,13 @@ const run = promisify(execFile)
 
 export const ROOT = fileURLToPath(new URL('../../..', import.meta.url))
 
-/** The first Node on PATH that is not this project's: whatever the machine has. */
+/** The first Node on PATH outside node_modules: the Node of the machine. */
 export const SYSTEM_NODE: string = (() => {
   const folders = (process.env['PATH'] ?? '')
     .split(delimiter)
     .filter((folder) => !folder.includes('node_modules'))
   const found = folders.map((folder) => join(folder, 'node')).find(isExecutable)
-  if (found === undefined) throw new Error('this machine has no Node of its own')
+  if (found === undefined) throw new Error('this machine has no Node outside node_modules')
   return found
 })()
 
@@ -35,7 +34,7 @@ function isExecutable(file: string): boolean {
 
 export type Outcome = { readonly code: number; readonly stdout: string; readonly stderr: string }
 
-/** Runs a program to its end, whatever that is. */
+/** Runs a program until it exits. */
 export async function outcomeOf(
   program: string,
   args: readonly string[],
@@ -55,9 +54,9 @@ export type Installed = {
 }
 
 /**
- * Packs, judges and installs.
+ * Packs, lints and installs the package.
  *
- * @throws when `npm run package` finds anything wrong, or npm cannot install what came out.
+ * @throws when `npm run package` fails or npm cannot install the tarball.
  */
 export async function install(): Promise<Installed> {
   await run('npm', ['run', 'package'], { cwd: ROOT })

@@ -1,10 +1,12 @@
 /**
- * A hand on the scripts of one queue: each move as one call of its script with the keys and arguments of the contract,
- * and the reply as it came, with its bytes as text. No layer of the product stands in between.
+ * The scripts of one queue as methods. Each method is one call of a script and returns the raw reply, with its bytes as
+ * text. No other layer of the product is involved.
  */
 import { keyspace } from '../../../src/protocol/keys.ts'
+import { SCRIPTS, type ScriptName } from '../../../src/protocol/scripts.generated.ts'
+import type { StateSet } from '../../../src/protocol/states.ts'
 import type { RedisPort } from '../../../src/queue/redis.ts'
-import { call, run, type ScriptName } from '../../../src/queue/scripts.ts'
+import { type ArgumentsOf, call, run, runScript } from '../../../src/queue/scripts.ts'
 import { type Readable, readable } from './world.ts'
 
 type Text = string | number
@@ -35,79 +37,49 @@ export type Hand = ReturnType<typeof handOn>
 
 export function handOn(port: RedisPort, queue: string) {
   const keys = keyspace(queue)
-  const { active, pending, schedule, dead, completed, failed, ghosts, meta, startBy, jobPrefix } = keys
-  const sweepKeys = [active, pending, schedule, dead, failed, ghosts, meta, startBy]
-
-  async function exec(name: ScriptName, scriptKeys: readonly string[], args: readonly Text[]) {
-    const [reply] = await run(port, [call(name, scriptKeys, args)])
-    return readable(reply)
-  }
+  const exec = async <Name extends ScriptName>(name: Name, given: Omit<ArgumentsOf<Name>, 'q'>) =>
+    readable(await runScript({ port, queue, keys }, name, given))
 
   return {
     port,
     queue,
     keys,
-    enqueue: (id: string, payload = 'payload') => exec('enqueue', [keys.job(id), pending], [id, payload]),
-    claim: (leaseMs: Text = 100_000) => exec('claim', [pending, active], [jobPrefix, leaseMs]),
-    complete: (id: string, token: Text) =>
-      exec(
-        'complete',
-        [active, keys.job(id), pending, schedule, dead, completed, ghosts, startBy],
-        [id, token],
-      ),
+    enqueue: (id: string, payload = 'payload') => exec('enqueue', { id, payload }),
+    claim: (leaseMs: Text = 100_000) => exec('claim', { leaseMs }),
+    complete: (id: string, token: Text) => exec('complete', { id, token }),
     retry: (id: string, token: Text, delayMs: Text, maxAttempts: Text, error = 'boom', jitter?: Text) =>
-      exec(
-        'retry',
-        [active, schedule, dead, keys.job(id), failed, meta],
-        [id, token, delayMs, maxAttempts, error, ...(jitter === undefined ? [] : [jitter])],
-      ),
-    promote: (limit: Text = 100, report = false) =>
-      exec(
-        'promote',
-        report ? [schedule, pending, ghosts, active, dead] : [schedule, pending],
-        report ? [jobPrefix, limit, 'report'] : [jobPrefix, limit],
-      ),
-    reap: (limit: Text = 100, jitter?: Text) =>
-      exec(
-        'reap',
-        [active, pending, schedule, dead, failed, ghosts, meta],
-        jitter === undefined ? [jobPrefix, limit] : [jobPrefix, limit, jitter],
-      ),
+      exec('retry', { id, token, delayMs, maxAttempts, error, jitter }),
+    /** Without a report it is the contract's form, which passes none of the optional keys. */
+    async promote(limit: Text = 100, report = false): Promise<Readable> {
+      if (report) return exec('promote', { limit, report: 'report' })
+      const full = call('promote', { q: queue, limit })
+      const [reply] = await run(port, [{ ...full, keys: full.keys.slice(0, SCRIPTS.promote.keys.length) }])
+      return readable(reply)
+    },
+    reap: (limit: Text = 100, jitter?: Text) => exec('reap', { limit, jitter }),
 
     enqueueMany: (jobs: readonly NewJob[]) =>
-      exec(
-        'enqueue_many',
-        [
-          ...[pending, schedule, active, dead, meta, startBy],
-          ...jobs.map(({ id }) => keys.job(id)),
-          ...jobs.flatMap(({ idempotency }) => (idempotency ? [keys.idempotency(idempotency.key)] : [])),
-        ],
-        jobs.flatMap(({ id, payload = 'payload', delayMs = '', runAt = '', ...job }) => [
-          ...[id, payload, delayMs, runAt, job.startBy ?? '', job.maxAttempts ?? ''],
-          job.idempotency?.ttlMs ?? '',
-          job.explicit === false ? '' : '1',
-        ]),
-      ),
+      exec('enqueue_many', {
+        each: jobs.map(({ payload = 'payload', idempotency, explicit = true, ...job }) => ({
+          ...{ delayMs: undefined, runAt: undefined, startBy: undefined, maxAttempts: undefined },
+          ...job,
+          payload,
+          explicit: explicit ? 1 : '',
+          key: idempotency?.key,
+          idempotencyTtlMs: idempotency?.ttlMs,
+        })),
+      }),
     claimMany: (limit: Text = 1, leaseMs: Text = 100_000, claimId?: string, jitter: Text = 0.5) =>
-      exec('claim_many', claimId === undefined ? sweepKeys : [...sweepKeys, keys.claim(claimId)], [
-        jobPrefix,
-        leaseMs,
-        limit,
-        jitter,
-      ]),
+      exec('claim_many', { limit, leaseMs, claimId, jitter }),
     settle: (items: readonly Item[]) =>
-      exec(
-        'settle',
-        [
-          ...[active, pending, schedule, dead, completed, failed, ghosts, meta, startBy],
-          ...items.map(({ id }) => keys.job(id)),
-        ],
-        items.flatMap(({ action, id, token, ms = '', maxAttempts = '', error = '', jitter = 0.5 }) => [
-          ...[action, id, token, ms, maxAttempts, error, jitter],
-        ]),
-      ),
-    sweep: (limit: Text = 100, jitter: Text = 0.5) => exec('sweep', sweepKeys, [jobPrefix, limit, jitter]),
-    redrive: (id: string) => exec('redrive', [dead, pending, keys.job(id), startBy], [id]),
+      exec('settle', {
+        each: items.map((item) => ({
+          ...{ ms: undefined, maxAttempts: undefined, error: undefined, jitter: 0.5 },
+          ...item,
+        })),
+      }),
+    sweep: (limit: Text = 100, jitter: Text = 0.5) => exec('sweep', { limit, jitter }),
+    redrive: (id: string) => exec('redrive', { id }),
     redriveMany: (
       options: {
         limit?: number
@@ -118,30 +90,22 @@ export function handOn(port: RedisPort, queue: string) {
         dryRun?: boolean
       } = {},
     ) => {
-      const { limit = 100, from = '-', to = '+', scan = 1000, text = '', dryRun = false } = options
-      return exec(
-        'redrive_many',
-        [dead, pending, startBy],
-        [jobPrefix, limit, from, to, scan, text, dryRun ? 1 : 0],
-      )
+      const { limit = 100, from = '-', to = '+', scan = 1000, text, dryRun = false } = options
+      return exec('redrive_many', { limit, from, to, scan, errorContains: text, dryRun })
     },
     reschedule: (id: string, when: { delayMs: Text } | { runAt: Text }) =>
-      exec(
-        'reschedule',
-        [schedule, pending, keys.job(id)],
-        'delayMs' in when ? [id, when.delayMs, ''] : [id, '', when.runAt],
-      ),
-    remove: (id: string) => exec('remove', [active, pending, schedule, dead, keys.job(id), startBy], [id]),
-    drain: (set: 'pending' | 'schedule' | 'dead', limit: Text = 100) =>
-      exec('drain', [keys[set], startBy, pending, active, schedule, dead], [jobPrefix, limit]),
-    list: (set: 'pending' | 'active' | 'schedule' | 'dead') =>
-      exec(
-        'list',
-        [keys[set]],
-        set === 'pending' || set === 'dead'
-          ? [jobPrefix, 'BYLEX', '-', '+', '', 0, 100, 1, 1]
-          : [jobPrefix, 'BYSCORE', '-inf', '+inf', '', 0, 100, 1, 1],
-      ),
+      exec('reschedule', { id, delayMs: undefined, runAt: undefined, ...when }),
+    remove: (id: string) => exec('remove', { id }),
+    purge: (set: Exclude<StateSet, 'active'>, limit: Text = 100) => exec('purge', { set, limit }),
+    list: (set: StateSet) => {
+      const isLex = set === 'pending' || set === 'dead'
+      return exec('list', {
+        ...{ set, order: '', offset: 0, limit: 100, withError: 1, withPayload: 1 },
+        by: isLex ? 'BYLEX' : 'BYSCORE',
+        first: isLex ? '-' : '-inf',
+        last: isLex ? '+' : '+inf',
+      })
+    },
 
     /** Any command, for what no move does. */
     async send(...command: Text[]): Promise<Readable> {

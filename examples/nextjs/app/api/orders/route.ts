@@ -1,9 +1,9 @@
 /**
- * A route handler of Next.js as producer: on Vercel, in either runtime, or wherever Next.js runs.
+ * A producer as a Next.js route handler. It runs on Vercel, in both runtimes, and wherever Next.js runs.
  *
- * It shows an idempotency key: a button that is pressed twice, or a webhook that is delivered twice, sends one
- * receipt, because the order's number names the job. The client is made in the handler and not beside it: Next.js
- * loads this module when it builds, where the variables are not set yet. Making one costs nothing.
+ * It shows an idempotency key made of the order's number: if a user clicks twice, or a webhook arrives twice, one
+ * receipt is sent. The handler creates the client itself, because Next.js loads this module at build time, before the
+ * variables are set. Creating a client is cheap.
  */
 import { EchoMQ, EchoMQError } from 'echomq-edge/client'
 

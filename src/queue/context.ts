@@ -1,0 +1,44 @@
+/**
+ * The context of a queue's verbs. Each verb is one function that takes the context first; `bind` makes methods of them,
+ * so that `queue.complete(id, token)` is `complete(context, id, token)` and a method's definition is that function.
+ */
+import type { Minter } from '../protocol/ids.ts'
+import type { Keyspace } from '../protocol/keys.ts'
+import type { HeldClaims } from './held-claims.ts'
+import type { RedisPort } from './redis.ts'
+import type { RememberedSweep } from './remembered-sweep.ts'
+
+/** A queue in a database. */
+export type QueueRef = {
+  readonly port: RedisPort
+  readonly queue: string
+  readonly keys: Keyspace
+}
+
+/** What an isolate remembers of a queue between requests. */
+export type QueueMemory = {
+  readonly sweep: RememberedSweep
+  readonly held: HeldClaims
+  /** Claims in a row that returned no job. */
+  emptyClaims: number
+}
+
+export type QueueContext = QueueRef & { readonly minter: Minter; readonly memory: QueueMemory }
+
+/** Verbs without their first parameter, the context. */
+export type Bound<Verbs> = {
+  readonly [Verb in keyof Verbs]: Verbs[Verb] extends (context: never, ...rest: infer Rest) => infer Outcome
+    ? (...rest: Rest) => Outcome
+    : never
+}
+
+/** Binds verbs to a context. */
+export function bind<
+  Context,
+  Verbs extends Record<keyof Verbs, (context: Context, ...rest: never[]) => unknown>,
+>(context: Context, verbs: Verbs): Bound<Verbs> {
+  const methods = Object.entries<(context: Context, ...rest: never[]) => unknown>(verbs)
+  return Object.fromEntries(
+    methods.map(([name, verb]) => [name, (...rest: never[]) => verb(context, ...rest)]),
+  ) as Bound<Verbs>
+}

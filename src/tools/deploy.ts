@@ -1,0 +1,26 @@
+/** `npm run deploy`: deploys the Worker with wrangler, or builds it and prints its size (`--dry-run`). */
+
+import { once } from 'node:events'
+import { buildWorker, spawnWrangler } from '../stack/wrangler.ts'
+
+/** Our own limit, for a short cold start; Cloudflare's is far higher. */
+const MAX_GZIPPED_BYTES = 120_000
+
+export async function deploy(args: readonly string[]): Promise<void> {
+  const [code] = await once(spawnWrangler(['deploy', ...args], 'inherit'), 'exit')
+  process.exitCode = code ?? 1
+}
+
+export async function weigh(): Promise<void> {
+  // The build removes its temporary folder on exit, but not when a signal ends the process.
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1))
+  const { bytes, gzippedBytes } = await buildWorker()
+  process.stdout.write(
+    `The Worker: ${kilobytes(bytes)}, gzipped ${kilobytes(gzippedBytes)} of at most ${kilobytes(MAX_GZIPPED_BYTES)}.\n`,
+  )
+  if (gzippedBytes > MAX_GZIPPED_BYTES) throw new Error('The Worker is too large.')
+}
+
+function kilobytes(bytes: number): string {
+  return `${(bytes / 1000).toFixed(1)} kB`
+}
