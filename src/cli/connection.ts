@@ -56,7 +56,7 @@ export async function listQueues(options: ConnectionOptions): Promise<QueueStats
   const queues: QueueStats[] = []
   let cursor: string | undefined
   do {
-    const path = `/v1/queues${queryOf({ cursor })}`
+    const path = `/v1/queues${cursor === undefined ? '' : queryOf({ cursor })}`
     const page = await repeat(() => send<{ queues: QueueStats[]; cursor?: string }>(path, 'queues'))
     queues.push(...page.queues)
     cursor = page.cursor
