@@ -77,8 +77,8 @@ export class EchoMQError extends Error {
 
   constructor(code: ErrorCode, text: string, details?: ErrorDetails) {
     super(text)
-    const retryable = /^(network|timeout|overloaded|upstream|internal)$/.test(code)
-    Object.assign(this, { code, retryable }, details)
+    const retryable = /^(network|timeout|overloaded|upstream|internal)$/
+    Object.assign(this, { code, retryable: retryable.test(code) }, details)
   }
 }
 

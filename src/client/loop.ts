@@ -187,8 +187,13 @@ export function startLoop<Payload>(
     // The job's own signal instead of a shared one: platforms warn about many listeners on one signal.
     const { signal } = held.abort
     try {
-      const again = (): boolean => !signal.aborted && clock.now() < untilMs
-      const { status, delayMs } = await moves.move(move, job, body, signal, again)
+      const { status, delayMs } = await moves.move(
+        move,
+        job,
+        body,
+        signal,
+        () => !signal.aborted && clock.now() < untilMs,
+      )
       if (move === 'complete') emit('completed', { job, status: status as 'completed' | 'gone' })
       else if (move === 'fail' || status === 'dead') emit('dead', { job, error })
       else emit('retried', { job, error, delayMs })
@@ -265,8 +270,7 @@ export function startLoop<Payload>(
     } else {
       if (running.size === 0) emit('idle', {})
       // The wait of the claim itself counts.
-      const askAt = claimed.sentAt + (claimed.retryAfterMs || IDLE_MS)
-      await sleep(clock, askAt - clock.now(), stopping.signal)
+      await sleep(clock, claimed.sentAt + (claimed.retryAfterMs || IDLE_MS) - clock.now(), stopping.signal)
     }
   }
 
