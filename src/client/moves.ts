@@ -19,7 +19,7 @@ export type Claimed = {
   readonly jobs: readonly Job[]
   readonly retryAfterMs?: number
   /** The claim stopped early, so the queue may not be empty: claim again at once. */
-  readonly more?: boolean
+  readonly more?: true
   /** When the request was sent, on the monotonic clock: no lease of it began earlier. */
   readonly sentAt: number
 }

@@ -1,17 +1,19 @@
 /**
- * API tokens: what a token may do, how a new one is made, and how the secret `EMQ_TOKENS` is read.
+ * API tokens: their scopes, how a new token is made, and how the secret `EMQ_TOKENS` is read.
  *
- * A deployment knows a token by its SHA-256 digest only. No problem text repeats a value of the secret.
+ * A deployment knows only the SHA-256 digest of a token. No problem repeats a value of the secret.
  */
+import * as z from 'zod'
 import { readJson } from './json-text.ts'
 import { isQueuePattern } from './keys.ts'
+import { isBlank, MISSING, type Reading, read, text } from './reading.ts'
 
 export const SCOPES = ['produce', 'consume', 'observe', 'observe:payload', 'operate'] as const
 
-/** What a token may do; see `allows` in `http/auth.ts` for the scopes that imply others. */
+/** What a token may do; `allows` in `http/auth.ts` knows which scope includes which. */
 export type Scope = (typeof SCOPES)[number]
 
-/** A live token, as `EMQ_TOKENS` lists it: its digest and its permissions, never the token itself. */
+/** A live token in `EMQ_TOKENS`: its digest and its permissions, never the token itself. */
 export type TokenEntry = {
   readonly name: string
   /** SHA-256 of the token, 64 lower-case hex digits. */
@@ -21,13 +23,9 @@ export type TokenEntry = {
   readonly queues: readonly string[]
 }
 
-/** The entries, or a sentence that says why the secret cannot be used. */
-type Reading<T> = { readonly value: T } | { readonly problem: string }
-
 const TOKEN_PREFIX = 'emq_'
 const TOKEN_BYTES = 32
 const MAX_TOKEN_NAME_CHARS = 128
-const TOKEN_FIELDS = ['name', 'sha256', 'scopes', 'queues']
 
 /** SHA-256 of a text, as 64 lower-case hex digits. */
 export async function sha256Hex(text: string): Promise<string> {
@@ -43,74 +41,57 @@ export function newToken(): string {
 }
 
 /** The entry of a token for `EMQ_TOKENS`. */
-export async function tokenEntry(
-  token: string,
-  { name, scopes, queues }: Omit<TokenEntry, 'sha256'>,
-): Promise<TokenEntry> {
+export async function tokenEntry(token: string, grant: Omit<TokenEntry, 'sha256'>): Promise<TokenEntry> {
+  const { name, scopes, queues } = grant
   return { name, sha256: await sha256Hex(token), scopes, queues }
 }
 
+const nameRule = `needs a "name" of 1 to ${MAX_TOKEN_NAME_CHARS} printable characters`
+const digestRule = 'needs a "sha256" of 64 hex digits'
+const scopesRule = `needs "scopes", a list of at least one of ${SCOPES.join(', ')}`
+const queuesRule = 'needs "queues", a list of at least one queue name or prefix ending in *'
+
+const entrySchema = z.strictObject(
+  {
+    name: text((name) => name.length <= MAX_TOKEN_NAME_CHARS && /^\P{C}+$/u.test(name), nameRule),
+    sha256: text((digest) => /^[0-9A-Fa-f]{64}$/.test(digest), digestRule).transform((digest) =>
+      digest.toLowerCase(),
+    ),
+    scopes: z.array(z.enum(SCOPES, scopesRule), scopesRule).min(1, scopesRule),
+    queues: z.array(text(isQueuePattern, queuesRule), queuesRule).min(1, queuesRule),
+  },
+  {
+    error: ({ code }) =>
+      code === 'unrecognized_keys'
+        ? 'must have the fields name, sha256, scopes, queues and no others'
+        : 'must be an object',
+  },
+)
+
+const tokensRule = 'must be a JSON array of token entries, each key given once'
+const tokenList = z
+  .string(tokensRule)
+  .transform((secret) => {
+    // As strict as for a request: if a key is given twice, it is unclear which value holds.
+    const json = readJson(new TextEncoder().encode(secret))
+    return json.ok ? json.value : undefined
+  })
+  .pipe(z.array(entrySchema, tokensRule).min(1, 'lists no token'))
+  .superRefine((tokens, context) => {
+    const digests = tokens.map(({ sha256 }) => sha256)
+    const again = digests.findIndex((digest, index) => digests.indexOf(digest) < index)
+    if (again >= 0)
+      context.addIssue({
+        code: 'custom',
+        path: [again],
+        message: 'lists the token of an earlier entry again',
+      })
+  })
+
 /**
- * The entries of the secret `EMQ_TOKENS`, or a sentence that says why it cannot be used. One bad entry makes the whole
- * secret unusable: a typo then shows at once, and not as a rejected caller.
+ * The entries of the secret `EMQ_TOKENS`. One wrong entry makes all of them unusable, so that a typo is noticed at
+ * once and not when a caller is rejected.
  */
 export function readTokens(secret: unknown): Reading<readonly TokenEntry[]> {
-  if (secret === undefined || secret === null || secret === '') return { problem: 'is missing' }
-  // Read as strictly as a request body: a key that is given twice is an error.
-  const json = typeof secret === 'string' ? readJson(new TextEncoder().encode(secret)) : undefined
-  const listed = json?.ok ? json.value : undefined
-  if (!Array.isArray(listed)) return { problem: 'must be a JSON array of token entries, each key given once' }
-  if (listed.length === 0) return { problem: 'lists no token' }
-
-  const tokens: TokenEntry[] = []
-  for (const [index, entry] of listed.entries()) {
-    const read = readTokenEntry(entry)
-    if ('problem' in read) return { problem: `entry ${index + 1} ${read.problem}` }
-    if (tokens.some(({ sha256 }) => sha256 === read.value.sha256)) {
-      return { problem: `entry ${index + 1} lists the token of an earlier entry again` }
-    }
-    tokens.push(read.value)
-  }
-  return { value: tokens }
-}
-
-function readTokenEntry(value: unknown): Reading<TokenEntry> {
-  if (!isRecord(value)) return { problem: 'must be an object' }
-  if (Object.keys(value).some((key) => !TOKEN_FIELDS.includes(key))) {
-    return { problem: `must have the fields ${TOKEN_FIELDS.join(', ')} and no others` }
-  }
-  const { name, sha256, scopes, queues } = value
-  if (!isTokenName(name)) {
-    return { problem: `needs a "name" of 1 to ${MAX_TOKEN_NAME_CHARS} printable characters` }
-  }
-  if (typeof sha256 !== 'string' || !/^[0-9A-Fa-f]{64}$/.test(sha256)) {
-    return { problem: 'needs a "sha256" of 64 hex digits' }
-  }
-  if (!isListOf(scopes, isScope)) {
-    return { problem: `needs "scopes", a list of at least one of ${SCOPES.join(', ')}` }
-  }
-  if (!isListOf(queues, isQueueText)) {
-    return { problem: 'needs "queues", a list of at least one queue name or prefix ending in *' }
-  }
-  return { value: { name, sha256: sha256.toLowerCase(), scopes, queues } }
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
-function isTokenName(value: unknown): value is string {
-  return typeof value === 'string' && value.length <= MAX_TOKEN_NAME_CHARS && /^\P{C}+$/u.test(value)
-}
-
-function isScope(value: unknown): value is Scope {
-  return SCOPES.some((scope) => scope === value)
-}
-
-function isQueueText(value: unknown): value is string {
-  return typeof value === 'string' && isQueuePattern(value)
-}
-
-function isListOf<T>(value: unknown, isEntry: (entry: unknown) => entry is T): value is readonly T[] {
-  return Array.isArray(value) && value.length > 0 && value.every(isEntry)
+  return isBlank(secret) ? MISSING : read(tokenList, secret)
 }

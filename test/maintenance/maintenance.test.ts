@@ -206,7 +206,7 @@ describe('nothing is due later than the next run:', () => {
       const wait = Number(visit) - (await serverNow(raw.port))
       expect(await runAfter(wait - 1_000)).toMatchObject({ queues: 0 })
       expect(await runAfter(wait)).toMatchObject({ queues: 1 })
-      await handOf(queue).drain('schedule')
+      await handOf(queue).purge('schedule')
     }
   })
 

@@ -220,8 +220,11 @@ describe('a Worker of the package', { timeout: STARTING_TIMEOUT_MS }, () => {
 
   test('serves the viewer with the lines of wrangler.toml that its problem names', async () => {
     const get = await startOwnWorker('with-assets', `[assets]\ndirectory = "${ASSETS}"\nbinding = "ASSETS"\n`)
-    for (const path of ['/docs', '/docs/viewer.js', '/docs/swagger-ui.css', '/openapi.json'])
-      expect([path, (await get(path)).status]).toEqual([path, 200])
+    for (const path of ['/docs', '/docs/viewer.js', '/docs/swagger-ui.css', '/openapi.json']) {
+      const response = await get(path)
+      // An unread body would keep workerd from stopping.
+      expect([path, response.status, (await response.text()) !== '']).toEqual([path, 200, true])
+    }
   })
 })
 
