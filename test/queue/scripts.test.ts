@@ -31,6 +31,8 @@ describe('a call', () => {
     const rest = { maxAttempts: undefined, explicit: true }
     const { keys, args } = call('enqueue_many', {
       q: 'q',
+      batchKey: '',
+      batchTtlMs: undefined,
       each: [
         { id: 'JOB1', ...job, ...rest, idempotencyTtlMs: undefined },
         { id: 'JOB2', ...job, ...rest, idempotencyTtlMs: 9, key: 'k' },
