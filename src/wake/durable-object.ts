@@ -10,6 +10,7 @@ import { DurableObject, waitUntil } from 'cloudflare:workers'
 import type { News } from '../queue/news.ts'
 import { type Bell, createBell, type Entry, type Report } from './bell.ts'
 import { createWaiter } from './waiter.ts'
+import type { ServerSocket } from './server-socket.ts'
 import { POLLING, type Wake } from './wake.ts'
 
 /** The code of a WebSocket that a waiting claim closed itself. */

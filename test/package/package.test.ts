@@ -55,7 +55,7 @@ async function compile(module: string, moduleResolution: string, ...args: string
     join(folder, 'tsconfig.json'),
     JSON.stringify({
       compilerOptions: options,
-      include: ['*.ts', join(ROOT, 'src/service/cloudflare.d.ts')],
+      include: ['*.ts', join(ROOT, 'src/service/cloudflare.d.ts'), join(ROOT, 'src/wake/cloudflare.d.ts')],
     }),
   )
   return outcomeOf(join(ROOT, 'node_modules/.bin/tsc'), args, { cwd: folder })
