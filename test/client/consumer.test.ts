@@ -24,7 +24,9 @@ beforeEach(() => {
 
 const { consume, own } = ownConsumers(() => ({ api, clock }))
 
-const moves = () => api.calls.map(({ path }) => path.split('/').at(-1)).filter((end) => end !== 'claim')
+function moves() {
+  return api.calls.map(({ path }) => path.split('/').at(-1)).filter((end) => end !== 'claim')
+}
 
 describe('acknowledgement', () => {
   test('a handler that returns completes its job', async () => {

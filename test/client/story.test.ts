@@ -35,14 +35,20 @@ function connect(
 }
 
 /** Loses the responses to the first requests whose path has this end. */
-const losing = (end: string, times: number) => async (call: () => Promise<Response>, path: string) => {
-  const answer = await call()
-  if (!path.endsWith(end) || times-- <= 0) return answer
-  throw new TypeError('connection reset')
+function losing(end: string, times: number) {
+  return async (call: () => Promise<Response>, path: string) => {
+    const answer = await call()
+    if (!path.endsWith(end) || times-- <= 0) return answer
+    throw new TypeError('connection reset')
+  }
 }
 
-const isClean = async (queue: string) => expect(await census(raw.port, queue)).toEqual([])
-const countsOf = async (queue: string) => (await connect().queue(queue).stats()).counts
+async function isClean(queue: string) {
+  return expect(await census(raw.port, queue)).toEqual([])
+}
+async function countsOf(queue: string) {
+  return (await connect().queue(queue).stats()).counts
+}
 const EMPTY = { pending: 0, active: 0, scheduled: 0, dead: 0 }
 
 describe('verbs', () => {
