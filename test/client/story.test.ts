@@ -260,10 +260,11 @@ describe('a consumer', () => {
       (seen) => seen.length > 0,
     )
     const row = () => emq.queue(name).jobs({ state: 'active' }).next()
-    const firstEnd = await until(async () => (await row()).value?.leaseUntil)
+    const firstEnd = await until(async () => (await row()).value?.leaseUntil, 15_000)
     // Four leases later, by the server's own time.
     await until(
       async () => Date.parse((await row()).value?.leaseUntil ?? firstEnd) - Date.parse(firstEnd) > 1_200,
+      15_000,
     )
     end()
     expect(await done).toEqual(['completed'])
@@ -302,9 +303,9 @@ describe('a consumer', () => {
     }
     const first = emq.queue(name).consume(handler, { concurrency: 5, batch: 20 })
     const second = emq.queue(name).consume(handler, { concurrency: 5 })
-    await until(async () => ran.length > 40)
+    await until(async () => ran.length > 40, 15_000)
     await first.stop()
-    await until(async () => (await countsOf(name)).pending + (await countsOf(name)).active === 0)
+    await until(async () => (await countsOf(name)).pending + (await countsOf(name)).active === 0, 15_000)
     await second.stop()
     expect(new Set(ran).size).toBe(200)
     expect(ran).toHaveLength(200)
