@@ -15,7 +15,7 @@ export const claimCommand = defineCommand({
   options: [
     option('--limit <count>', 'at most this many jobs, up to 100 (default: 1)', parseLimit),
     option('--lease <duration>', "length of the leases (default: the queue's)", parseDuration),
-    option('--wait <duration>', 'how long to wait for a job, up to 25s (default: 0s)', parseDuration),
+    option('--wait <duration>', 'how long to wait for a job, up to 60s (default: 0s)', parseDuration),
   ],
   json: 'print each job as a line of JSON',
   notes: 'Exits with 3 when there is no job.',
