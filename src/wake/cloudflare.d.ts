@@ -7,7 +7,7 @@ interface ClientSocket extends WebSocket {
 
 declare class WebSocketPair {
   readonly 0: WebSocket
-  readonly 1: import('./server-socket.ts').ServerSocket
+  readonly 1: WebSocket
 }
 
 /** The binding to the Durable Objects. */
@@ -19,8 +19,8 @@ interface BellNamespace {
 declare module 'cloudflare:workers' {
   export abstract class DurableObject<Env = unknown> {
     protected readonly ctx: {
-      acceptWebSocket(socket: import('./server-socket.ts').ServerSocket): void
-      getWebSockets(): import('./server-socket.ts').ServerSocket[]
+      acceptWebSocket(socket: WebSocket): void
+      getWebSockets(): WebSocket[]
       waitUntil(work: Promise<unknown>): void
       readonly storage: {
         getAlarm(): Promise<number | null>
@@ -30,9 +30,9 @@ declare module 'cloudflare:workers' {
     constructor(ctx: unknown, env: Env)
     fetch?(request: Request): Promise<Response>
     alarm?(): void | Promise<void>
-    webSocketMessage?(socket: import('./server-socket.ts').ServerSocket, message: string): void
-    webSocketClose?(socket: import('./server-socket.ts').ServerSocket, code: number, reason: string): void
-    webSocketError?(socket: import('./server-socket.ts').ServerSocket): void
+    webSocketMessage?(socket: WebSocket, message: string): void
+    webSocketClose?(socket: WebSocket, code: number, reason: string): void
+    webSocketError?(socket: WebSocket): void
   }
   /** Keeps the request's work alive after its response. */
   export function waitUntil(work: Promise<unknown>): void

@@ -52,7 +52,9 @@ describe('1: a reply that is lost after the command has run', () => {
   test('98: a batch under a key whose reply is lost neither loses nor doubles one', async () => {
     const queue = await warmQueue()
     shared.bridge.dropReply()
-    const { results } = (await queue.post('jobs', { jobs: Array(100).fill({ payload: 1 }), idempotencyKey: 'batch' })).json
+    const { results } = (
+      await queue.post('jobs', { jobs: Array(100).fill({ payload: 1 }), idempotencyKey: 'batch' })
+    ).json
     expect(results.map(({ status }: { status: string }) => status)).toEqual(Array(100).fill('enqueued'))
     expect(await pending(queue)).toEqual(results.map(({ id }: ClaimedJob) => id))
     await expectConsistent(raw.port, queue.name)
@@ -60,7 +62,12 @@ describe('1: a reply that is lost after the command has run', () => {
 
   test('98: a batch repeated under its key returns the first results, whatever became of the jobs', async () => {
     const queue = await warmQueue()
-    const jobs = [{ payload: 1 }, { payload: 2, delayMs: 60_000 }, { payload: 3, runAt: 'never' }, { text: 'x' }]
+    const jobs = [
+      { payload: 1 },
+      { payload: 2, delayMs: 60_000 },
+      { payload: 3, runAt: 'never' },
+      { text: 'x' },
+    ]
     const body = { jobs, idempotencyKey: 'batch' }
     const first = (await queue.post('jobs', body)).json.results
     expect(first.map((result: { status?: string }) => result.status)).toEqual([
