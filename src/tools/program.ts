@@ -8,6 +8,8 @@ import { parseUrl } from '../stack/options.ts'
 import type { Endpoint } from './conformance-run.ts'
 import { Failure } from './failure.ts'
 
+type DeployOptions = { readonly dryRun?: boolean; readonly env: string }
+
 const OK = 0
 const FAILED = 1
 const NOT_UNDERSTOOD = 2
@@ -59,13 +61,14 @@ export async function runProgram(args: readonly string[]): Promise<number> {
     .command('deploy')
     .description('Deploys the Worker to Cloudflare. Further arguments go to `wrangler deploy`.')
     .option('--dry-run', 'build the Worker and print its size without deploying; fail when it is too large')
+    .option('-e, --env <name>', 'use the section [env.<name>] of wrangler.toml', '')
     .argument('[arguments...]', 'for wrangler')
     .allowUnknownOption()
     .passThroughOptions()
-    .action(async (more: string[], { dryRun }: { dryRun?: boolean }, command: Command) => {
+    .action(async (more: string[], { dryRun, env }: DeployOptions, command: Command) => {
       if (dryRun && more.length > 0) command.error('error: --dry-run takes no further arguments')
       const { deploy, weigh } = await import('./deploy.ts')
-      await (dryRun ? weigh() : deploy(more))
+      await (dryRun ? weigh(env) : deploy(env, more))
     })
 
   try {

@@ -186,6 +186,18 @@ test('deploy --dry-run builds the Worker and prints its size', { timeout: START_
   expect(code).toBe(0)
 })
 
+test('172: deploy --dry-run builds the environment that --env names', {
+  timeout: START_TIMEOUT_MS,
+}, async () => {
+  const { code, stdout } = await finished(main('deploy', '--dry-run', '--env', 'staging'))
+  expect(stdout).toMatch(/^The Worker: \d+\.\d kB/)
+  expect(code).toBe(0)
+
+  const unknown = await finished(main('deploy', '--dry-run', '--env', 'nope'))
+  expect(unknown.stderr).toContain('No environment found in configuration with name "nope"')
+  expect(unknown.code).toBe(1)
+})
+
 test('demo plays its story and exits with 0', { timeout: START_TIMEOUT_MS }, async () => {
   const { code, stdout } = await finished(main('demo'))
 
