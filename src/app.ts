@@ -1,8 +1,8 @@
 /**
- * The app: all routes of the HTTP API as a Hono app that runs wherever Hono runs and can be mounted in another one.
+ * All routes of the HTTP API as a Hono app. It runs wherever Hono runs, and can be mounted in another Hono app.
  *
- * Every answer has a request id and is not to be stored, and carries CORS headers for allowed origins and nobody else;
- * every error is a problem.
+ * Every response has a request id and `Cache-Control: no-store`. Only allowed origins get CORS headers. Every error is
+ * a problem.
  */
 import { type Context, Hono } from 'hono'
 import { cors } from 'hono/cors'
@@ -31,43 +31,52 @@ export const ROUTES: readonly Route[] = [
 ]
 
 export type AppOptions = DeploymentOptions & {
-  /** The bindings, where the platform does not hand them in with each request (on Node: `process.env`). */
+  /** The bindings, if the platform does not pass them with each request (on Node: `process.env`). */
   readonly env?: Bindings
 }
 
 type Env = { Bindings: Bindings; Variables: { requestId: string; deployment: Deployment } }
 
-/** OpenAPI's `{name}` as Hono writes it. */
+/** An OpenAPI path (`{name}`) as a Hono path (`:name`). */
 const honoPath = (path: string): string => path.replace(/\{(\w+)\}/g, ':$1')
 
 function backingOf({ env, database }: Deployment): Backing {
   if (env.ok && database !== undefined) return { settings: env.settings, database }
-  throw new ProblemError('misconfigured', env.ok ? 'There is no Redis.' : `${env.problems.join('; ')}.`)
+  throw new ProblemError('misconfigured', env.ok ? 'No Redis is configured.' : `${env.problems.join('; ')}.`)
 }
 
-/** An error as a problem. What is our own fault is logged whole, without what the caller sent. */
+/** An error as a problem. An internal error is logged whole; the response contains nothing of it. */
 function toResponse(error: unknown, requestId: string): Response {
   if (error instanceof ProblemError) return problemResponse(error.problem, requestId)
   if (error instanceof UpstreamError) {
     console.error(`${requestId} ${error.name}: ${error.message}`)
     return error.overloaded
-      ? problemResponse({ code: 'overloaded', detail: "A limit of Redis's plan is reached." }, requestId)
+      ? problemResponse(
+          { code: 'overloaded', detail: "A limit of Redis's plan is reached: try again later." },
+          requestId,
+        )
       : problemResponse({ code: 'upstream', detail: `${error.message}.` }, requestId)
   }
   if (error instanceof WireVersionError)
     return problemResponse(
-      { code: 'wire_version', detail: 'The database bears a wire version that is not accepted.' },
+      {
+        code: 'wire_version',
+        detail: 'The database uses a wire version that this deployment does not accept.',
+      },
       requestId,
     )
   console.error(`${requestId} internal error`, error)
-  return problemResponse({ code: 'internal', detail: 'The log has the request id.' }, requestId)
+  return problemResponse(
+    { code: 'internal', detail: 'Internal error: the log of the deployment has the request id.' },
+    requestId,
+  )
 }
 
 /**
  * The HTTP API as a Hono app.
  *
  * @example
- * // On Node, by itself or inside another app:
+ * // On Node, alone or inside another app:
  * const app = new Hono()
  * app.route('/', createApp({ env: process.env }))
  */
@@ -94,7 +103,7 @@ export function createApp(options: AppOptions = {}, deploymentOf = createDeploym
     if (origin === undefined) return next()
     const { allowedOrigins } = context.var.deployment.env.settings
     if (allowedOrigins.includes('*') || allowedOrigins.includes(origin)) return crossOrigin(context, next)
-    // A browser asks before it sends the request: its page learns that it may not.
+    // The preflight request of an origin that is not allowed.
     return context.req.method === 'OPTIONS' ? context.body(null, 204) : next()
   })
 
@@ -126,7 +135,7 @@ export function createApp(options: AppOptions = {}, deploymentOf = createDeploym
   }
 
   app.notFound((context) =>
-    problemResponse({ code: 'not_found', detail: 'There is no such route.' }, context.var.requestId),
+    problemResponse({ code: 'not_found', detail: 'This route does not exist.' }, context.var.requestId),
   )
   app.onError((error, context) => toResponse(error, context.var.requestId))
   return app

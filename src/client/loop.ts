@@ -254,8 +254,9 @@ export const createLooper =
           failures = 0
           if (claimed.jobs.length > 0) {
             take(claimed)
-          } else if (untilEmpty && claimed.retryAfterMs !== 1) {
-            // At once, it says, where there was more to look at than one claim does: that is not empty.
+          } else if (claimed.more) {
+            // The claim stopped early: claim again at once.
+          } else if (untilEmpty) {
             // What still runs may bring more, so the last claim is one that nothing ran beside.
             if (busy === 0) stop(Infinity)
             while (running.size > 0 && !stopping.signal.aborted) await change()

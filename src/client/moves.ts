@@ -19,6 +19,8 @@ export type ClaimBody = {
 export type Claimed = {
   readonly jobs: readonly Job[]
   readonly retryAfterMs?: number
+  /** Without jobs: the claim stopped early, and the queue may not be empty. */
+  readonly more?: true
   /** When the request was sent, on the monotonic clock: no lease of it began earlier. */
   readonly sentAt: number
 }

@@ -217,7 +217,7 @@ export interface Queue<Input = unknown, Output = Input> {
 
   /**
    * Works the queue until it is empty or the time is over: for cron, Lambda and Workers. It runs each job's handler; the
-   * route `.../drain` of the HTTP API is something else and deletes jobs.
+   * route `.../purge` of the HTTP API is something else and deletes jobs.
    *
    * @throws {EchoMQError} when nothing could be claimed.
    *

@@ -46,7 +46,7 @@ export const DEFAULT_BACKOFF_BASE_MS = 1_000
 export const MAX_BACKOFF_MAX_MS = 86_400_000
 export const DEFAULT_BACKOFF_MAX_MS = 600_000
 
-/** Jobs that one promote, reap, drain or redrive moves at the most. */
+/** Jobs that one promote, reap, purge or redrive moves at the most. */
 export const MAX_MOVE_LIMIT = 1000
 export const DEFAULT_MOVE_LIMIT = 100
 

@@ -4,12 +4,14 @@
  * A claim with a limit is one run of the batch script, which reads the pause and sweeps in the same run. A claim without
  * a limit is one run of the contract's script, behind a sweep that this isolate remembers for a second.
  */
+
 import { accept, type Result, refuse, type StaleReason } from '../protocol/refusals.ts'
+import { call, type ScriptCall } from '../protocol/script-call.ts'
 import type { QueueContext, QueueRef } from './context.ts'
 import { claimRow, complete, type Retried } from './core.ts'
 import { type Reply, UpstreamError } from './redis.ts'
 import { bytes, groups, integer, list, text } from './replies.ts'
-import { call, run, type ScriptCall } from './scripts.ts'
+import { type PendingCall, run } from './scripts.ts'
 import { sweepForClaim } from './sweep.ts'
 
 /** A job in the hands of a consumer. */
@@ -25,6 +27,8 @@ export type ClaimedJob = {
 export type Claimed = {
   readonly jobs: readonly ClaimedJob[]
   readonly paused: boolean
+  /** The claim returned no job but stopped early: the queue may not be empty. */
+  readonly more?: boolean
   /** Milliseconds until the next job is due or a lease lapses, when the script has read it. */
   readonly nextMs?: number | undefined
 }
@@ -72,6 +76,7 @@ function readClaim(reply: Reply | undefined): Claimed {
   const next = integer(nextMs)
   return {
     paused: text(status) === 'paused',
+    more: text(status) === 'ok' && next === 0,
     nextMs: next < 0 ? undefined : next,
     jobs: groups(rest, 4).map(([id, payload, token, leaseMs]) => ({
       id: text(id),
@@ -99,12 +104,12 @@ export async function claim(context: QueueContext, options: ClaimOptions): Promi
     const job = await claimRow(context, leaseMs).catch(wrongType)
     // The contract's script stops at a key of the wrong type. The batch script skips such a row, or reports such a set.
     if (job === 'wrong type') return claimMany(context, 1, options)
-    if (job === undefined) break
+    if (job === undefined) return { jobs: [], paused: false }
     const { id, token, payload } = job
     if (payload !== undefined) return { jobs: [{ id, token, payload, leaseMs }], paused: false }
     await complete(context, id, token)
   }
-  return { jobs: [], paused: false }
+  return { jobs: [], paused: false, more: true }
 }
 
 function wrongType(error: unknown): 'wrong type' {
@@ -183,7 +188,7 @@ export async function settle(
   items: readonly Settlement[],
   next?: ClaimOptions & { readonly limit: number },
 ): Promise<{ results: Result<Settled>[]; claimed?: Claimed }> {
-  const calls = [settleCall(queue, items)]
+  const calls: PendingCall[] = [settleCall(queue, items)]
   if (next !== undefined) calls.push({ ...claimCall(queue, next.limit, next), isIncomplete: isEmptyClaim })
   const [settled, claimed] = await run(port, calls)
   const pairs = groups(list(settled), 2)

@@ -9,11 +9,12 @@
 import type { Minter } from '../protocol/ids.ts'
 import { DEFAULT_IDEMPOTENCY_TTL_MS } from '../protocol/limits.ts'
 import { accept, parseRefusal, type Result, refuse } from '../protocol/refusals.ts'
+import { call } from '../protocol/script-call.ts'
 import type { QueueRef } from './context.ts'
 import { repeatIfLost, UpstreamError } from './redis.ts'
 import { registerQueue } from './registry.ts'
 import { groups, list, optionalText, text } from './replies.ts'
-import { call, run } from './scripts.ts'
+import { run } from './scripts.ts'
 
 /** A job to enqueue. The payload is stored unchanged. Instants are epoch ms. */
 export type NewJob = {

@@ -2,12 +2,14 @@
  * Sweeps: one run of the script that promotes what is due, reaps what has lapsed and expires what nobody started in
  * time, each up to a limit.
  */
+
 import { DEFAULT_LEASE_MS } from '../protocol/limits.ts'
+import { call, type ScriptCall } from '../protocol/script-call.ts'
 import type { QueueRef } from './context.ts'
 import { type RedisPort, type Reply, UpstreamError } from './redis.ts'
 import type { ClaimRules } from './remembered-sweep.ts'
 import { integer, list, optionalInteger, optionalText } from './replies.ts'
-import { call, run, type ScriptCall } from './scripts.ts'
+import { run } from './scripts.ts'
 
 export type SweepReport = {
   /** The server's clock, ms. */

@@ -47,7 +47,7 @@ describe('46: braces, colons and globs in names', () => {
       ['GET', `/jobs/${ID}`, undefined],
       ['DELETE', `/jobs/${ID}`, undefined],
       ['PUT', '/settings', {}],
-      ['POST', '/drain', { state: 'dead' }],
+      ['POST', '/purge', { state: 'dead' }],
       ['POST', '/audit', { repair: true }],
     ] as const) {
       const answer = await apiOn(shared).call(method, `/v1/queues/${path}${end}`, body)
@@ -74,7 +74,7 @@ describe('46: braces, colons and globs in names', () => {
     const api = apiOn(shared)
     const { id } = (await post(api, name, 'jobs', { payload: 1 })).json
     expect(await raw.run('ZSCORE', `emq:{${name}}:pending`, id)).not.toBeNull()
-    await post(api, name, 'drain', { state: 'pending' })
+    await post(api, name, 'purge', { state: 'pending' })
   })
 
   test('what the registry holds besides names is no queue to anybody', async () => {

@@ -51,9 +51,9 @@ describe('34: ten thousand of a kind', () => {
     ['promote', 'schedule', {}, 'promoted', 'pending'],
     ['reap', 'active', {}, 'reaped', 'pending'],
     ['redrive', 'dead', {}, 'redriven', 'pending'],
-    ['drain', 'dead', { state: 'dead' }, 'removed', undefined],
-    ['drain', 'pending', { state: 'pending' }, 'removed', undefined],
-    ['drain', 'schedule', { state: 'scheduled' }, 'removed', undefined],
+    ['purge', 'dead', { state: 'dead' }, 'removed', undefined],
+    ['purge', 'pending', { state: 'pending' }, 'removed', undefined],
+    ['purge', 'schedule', { state: 'scheduled' }, 'removed', undefined],
   ] as const)('%s of %s %j with the largest limit', async (path, set, body, counted, where) => {
     const api = apiOn(shared)
     const queue = freshQueue()

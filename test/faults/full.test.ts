@@ -91,7 +91,7 @@ describe('7: a Redis that is full and evicts nothing', () => {
 
   test.each([
     ['remove', send('DELETE', `jobs/${ID}`)],
-    ['drain', post('drain', { state: 'scheduled' })],
+    ['purge', post('purge', { state: 'scheduled' })],
   ])('%s makes room', async (_, move) => {
     const api = apiOn(shared)
     const queue = freshQueue()

@@ -122,7 +122,7 @@ describe('2: an endpoint that always hangs up', () => {
     ['POST', 'redrive', {}],
     ['PUT', `jobs/${ID}/schedule`, { delayMs: 1 }],
     ['DELETE', `jobs/${ID}`, undefined],
-    ['POST', 'drain', { state: 'dead' }],
+    ['POST', 'purge', { state: 'dead' }],
     ['PUT', 'settings', { leaseMs: 50 }],
     ['GET', '', undefined],
   ] as const
@@ -337,7 +337,7 @@ describe('6: ids without rows', () => {
     await clean(queue)
   })
 
-  test('that are dead are no obstacle to redrive and drain', async () => {
+  test('that are dead are no obstacle to redrive and purge', async () => {
     const api = apiOn(shared)
     const queue = freshQueue()
     const keys = keyspace(queue)
@@ -348,7 +348,7 @@ describe('6: ids without rows', () => {
     expect((await post(api, queue, 'jobs/JOB00000000000/redrive')).status).toBe(410)
     expect((await post(api, queue, 'redrive')).json).toMatchObject({ redriven: 1, more: false })
     expect(await claim(api, queue)).toMatchObject([{ id, token: 2 }])
-    expect((await post(api, queue, 'drain', { state: 'dead' })).json.more).toBe(false)
+    expect((await post(api, queue, 'purge', { state: 'dead' })).json.more).toBe(false)
     await clean(queue)
   })
 })

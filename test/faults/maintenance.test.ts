@@ -158,7 +158,7 @@ describe('59: the script cache is lost', () => {
     expect((await api.call('DELETE', `/v1/queues/${queue}/jobs/${b}`)).status).toBe(204)
     expect((await api.call('GET', `/v1/queues/${queue}/jobs`)).status).toBe(200)
     expect((await api.call('POST', '/v1/maintenance', {})).status).toBe(200)
-    await move('drain', { state: 'pending' })
+    await move('purge', { state: 'pending' })
     expect(g).not.toBe('')
     shared.bridge.flushScripts(false)
     await clean(queue)

@@ -100,7 +100,7 @@ describe('stats', () => {
     expect((await get(api, `/v1/queues/${queue}`)).json).toMatchObject({ status: 404, code: 'not_found' })
     expect((await get(api, `/v1/queues/${queue}/jobs`)).json).toEqual({ jobs: [] })
     await fill(api, queue, plain(1))
-    await post(api, queue, 'drain', { state: 'pending' })
+    await post(api, queue, 'purge', { state: 'pending' })
     const { counts, ...rest } = (await get(api, `/v1/queues/${queue}`)).json
     expect(counts).toEqual({ pending: 0, active: 0, scheduled: 0, dead: 0 })
     for (const field of ['oldestPendingAt', 'nextDueAt', 'nextLapseAt'])

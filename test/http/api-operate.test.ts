@@ -259,7 +259,7 @@ describe('remove', () => {
   })
 })
 
-describe('drain', () => {
+describe('purge', () => {
   test.each(['pending', 'scheduled', 'dead'] as const)(
     'deletes %s only, oldest first, bounded',
     async (state) => {
@@ -269,11 +269,11 @@ describe('drain', () => {
       await fill(api, queue, plain(5, { delayMs: 60_000, startBy: Date.now() + 600_000 }))
       const ids = await fill(api, queue, plain(5))
       await shared.bridge.reset()
-      expect((await post(api, queue, 'drain', { state, limit: 3 })).json).toEqual({ removed: 3, more: true })
+      expect((await post(api, queue, 'purge', { state, limit: 3 })).json).toEqual({ removed: 3, more: true })
       expect((await shared.bridge.counts()).requests).toBe(1)
       if (state === 'pending') expect((await job(api, queue, ids[3] ?? '')).state).toBe('pending')
-      expect((await post(api, queue, 'drain', { state })).json).toEqual({ removed: 2, more: false })
-      expect((await post(api, queue, 'drain', { state })).json).toEqual({ removed: 0, more: false })
+      expect((await post(api, queue, 'purge', { state })).json).toEqual({ removed: 2, more: false })
+      expect((await post(api, queue, 'purge', { state })).json).toEqual({ removed: 0, more: false })
       expect((await stats(api, queue)).counts).toEqual({
         pending: 5,
         active: 0,
@@ -356,7 +356,7 @@ test('every route under a path of a queue is for its own queue only', async () =
     expect((await api.call(method, `/v1/queues/${near}/${path}`, body)).status, path).toBe(410)
   for (const [path, body] of [
     ['redrive', {}],
-    ['drain', { state: 'dead' }],
+    ['purge', { state: 'dead' }],
     ['reap', {}],
   ] as const)
     await post(api, near, path, body)

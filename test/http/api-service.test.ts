@@ -121,7 +121,7 @@ describe('/readyz', () => {
     [{ UPSTASH_REDIS_REST_URL: 'http://127.0.0.1:9' }, 'Redis did not answer'],
     [
       { EMQ_WIRE_ACCEPT: 'echomq:9.' },
-      'the database bears a wire version that this deployment does not accept',
+      'The database uses a wire version that this deployment does not accept',
     ],
   ])('tells the log what is wrong, and no secret: %j', async (env, reason) => {
     const log = vi.spyOn(console, 'error').mockImplementation(() => {})
@@ -316,9 +316,12 @@ describe('CORS (faults 42 and 43)', () => {
         expect(answer.headers.get('Access-Control-Allow-Methods')?.split(',').sort()).toEqual([
           ...['DELETE', 'GET', 'HEAD', 'POST', 'PUT'],
         ])
-        expect(answer.headers.get('Access-Control-Allow-Headers')?.toLowerCase().split(',')).toEqual(
-          expect.arrayContaining(['authorization', 'content-type', 'idempotency-key', 'x-request-id']),
-        )
+        expect(answer.headers.get('Access-Control-Allow-Headers')?.toLowerCase().split(',')).toEqual([
+          'authorization',
+          'content-type',
+          'idempotency-key',
+          'x-request-id',
+        ])
         expect(answer.headers.get('Vary')).toMatch(/origin/i)
         for (const origin of [
           'https://evil.example.com',
@@ -362,9 +365,10 @@ describe('CORS (faults 42 and 43)', () => {
         expect(answer.headers.get('Access-Control-Allow-Origin')).toBe(isAllowed ? ORIGIN : null)
         expect(corsOf(answer.headers).length > 0, String(origin)).toBe(isAllowed)
         if (isAllowed)
-          expect(answer.headers.get('Access-Control-Expose-Headers')?.split(',')).toEqual(
-            expect.arrayContaining(['X-Request-Id', 'Retry-After']),
-          )
+          expect(answer.headers.get('Access-Control-Expose-Headers')?.split(',')).toEqual([
+            'X-Request-Id',
+            'Retry-After',
+          ])
       }
     }
     boom.mockRestore()

@@ -341,7 +341,7 @@ describe('60: the scripts', () => {
     for (const path of [`jobs/${id}/redrive`, 'redrive', 'promote', 'reap']) await post(queue, path)
     let step = (await post(queue, 'audit')).json
     while (step.cursor !== undefined) step = (await post(queue, 'audit', { cursor: step.cursor })).json
-    await post(queue, 'drain', { state: 'dead' })
+    await post(queue, 'purge', { state: 'dead' })
     await call('PUT', `/v1/queues/${queue}/jobs/${id}/schedule`, { delayMs: 1 })
     await call('DELETE', `/v1/queues/${queue}/jobs/${id}`)
     await call('GET', `/v1/queues/${queue}/jobs`)

@@ -18,6 +18,12 @@ export type FailingUpstream = {
   stop(): void
 }
 
+/** Half of the requests, in no rhythm that the requests of a run could fall into. The same ones in each test run. */
+function drawsFailure(request: number): boolean {
+  const mixed = Math.imul(request, 0x85ebca6b)
+  return (Math.imul(mixed ^ (mixed >>> 13), 0xc2b2ae35) >>> 16) % 2 === 1
+}
+
 export async function startFailingUpstream(bridgeUrl: () => string): Promise<FailingUpstream> {
   const server = createServer(async (request, response) => {
     upstream.requests += 1
@@ -29,7 +35,7 @@ export async function startFailingUpstream(bridgeUrl: () => string): Promise<Fai
     })
     const chunks: Buffer[] = []
     for await (const chunk of request) chunks.push(chunk)
-    if (upstream.failing && upstream.requests % 2 === 0) {
+    if (upstream.failing && drawsFailure(upstream.requests)) {
       upstream.errors += 1
       // Longer than what buffers on the way hold: it ends only when somebody reads it.
       response.writeHead(upstream.errors % 3 === 0 ? 200 : 500).end('<html>'.repeat(400_000))
