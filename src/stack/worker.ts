@@ -4,6 +4,7 @@ import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { extname } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { guardedWorker } from './local-hosts.ts'
 import type { HostReply, HostRequest } from './worker-host.ts'
 import type { BuiltWorker } from './wrangler.ts'
 
@@ -29,6 +30,9 @@ export type RunningWorker = {
 
 /** How much of a suppressed log is shown when the Worker does not start. */
 const SHOWN_CHARACTERS = 2_000
+
+/** The name of a module that the build does not have. */
+const GUARD = 'local-hosts.js'
 
 /** Beside this file, with the same extension: `.ts` in a clone, `.js` in the package. */
 const HOST = fileURLToPath(new URL(`worker-host${extname(import.meta.url)}`, import.meta.url))
@@ -87,7 +91,13 @@ export async function startWorker({ built, port, bindings, quiet }: WorkerOption
             name: 'echomq-edge',
             compatibilityDate: built.compatibilityDate,
             compatibilityFlags: [...built.compatibilityFlags],
-            manifest: { mainModule: built.mainModule, modules: { ...built.modules } },
+            manifest: {
+              mainModule: GUARD,
+              modules: {
+                ...built.modules,
+                [GUARD]: { type: 'esm', contents: guardedWorker(built.mainModule) },
+              },
+            },
             env: { ...toBindings({ ...built.vars, ...bindings }), ...assetsBinding(built) },
             ...(built.assets && { assets: { directory: built.assets.directory, hasUserWorker: true } }),
           },
