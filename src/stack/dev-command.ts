@@ -11,6 +11,9 @@ import type { BuiltWorker } from './wrangler.ts'
 
 type DevOptions = StackOptions & { readonly json?: boolean }
 
+export const SECRETS_HELP =
+  '\nEvery user of this machine can read the arguments of a command. Give passwords and tokens in the environment instead.'
+
 /** The differences of a stack that runs outside a clone of the project. */
 export type DevSurroundings = {
   /** Throws when the stack cannot run here. */
@@ -54,10 +57,7 @@ export function devCommand({ prepare, worker }: DevSurroundings = {}): Command {
     .option('--test-mode', 'enable the test controls of the bridge, see CONTRIBUTING.md')
     .option('--quiet', 'print only the ready line and warnings')
     .option('--json', 'print the ready line as JSON')
-    .addHelpText(
-      'after',
-      '\nEvery user of this machine can read the arguments of a command. Give a password or a token in the environment instead.',
-    )
+    .addHelpText('after', SECRETS_HELP)
     .action(async (options: DevOptions, command: Command) => {
       const contradiction = contradictionIn(options)
       if (contradiction !== undefined) command.error(`error: ${contradiction}`)

@@ -1,9 +1,9 @@
 /** The commands of this repository: their options, their help, and their exit codes. */
 
-import { Command, CommanderError } from 'commander'
+import { Command, CommanderError, Option } from 'commander'
 import { auditCommand } from '../cli/commands/audit.ts'
 import { tokenCommand } from '../cli/commands/token.ts'
-import { devCommand } from '../stack/dev-command.ts'
+import { devCommand, SECRETS_HELP } from '../stack/dev-command.ts'
 import { parseUrl } from '../stack/options.ts'
 import type { Endpoint } from './conformance-run.ts'
 import { Failure } from './failure.ts'
@@ -41,8 +41,13 @@ export async function runProgram(args: readonly string[]): Promise<number> {
         'Exits with 1 when any fails.',
     )
     .option('--url <url>', 'URL of the endpoint', parseUrl('https:', 'http:'))
-    .option('--token <token>', 'token of the endpoint')
-    .option('--redis-url <url>', 'use this Redis over plain RESP instead', parseUrl('redis:', 'rediss:'))
+    .addOption(new Option('--token <token>', 'token of the endpoint').env('EMQ_CONFORMANCE_TOKEN'))
+    .addOption(
+      new Option('--redis-url <url>', 'use this Redis over plain RESP instead')
+        .argParser(parseUrl('redis:', 'rediss:'))
+        .env('EMQ_CONFORMANCE_REDIS_URL'),
+    )
+    .addHelpText('after', SECRETS_HELP)
     .action(async (options: Endpoint, command: Command) => {
       const { url, token, redisUrl } = options
       if ((url === undefined) !== (token === undefined)) command.error('error: --url and --token go together')

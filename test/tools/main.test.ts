@@ -53,8 +53,8 @@ describe('dev', { timeout: START_TIMEOUT_MS }, () => {
       ready: true,
       url: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+$/),
       restUrl: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+$/),
-      restToken: 'dev-rest-token',
-      redisUrl: expect.stringMatching(/^redis:\/\/127\.0\.0\.1:\d+$/),
+      restToken: expect.stringMatching(/^[0-9a-f]{48}$/),
+      redisUrl: expect.stringMatching(/^redis:\/\/:[0-9a-f]{48}@127\.0\.0\.1:\d+$/),
       tokens: {
         producer: 'dev-producer',
         consumer: 'dev-consumer',
@@ -98,8 +98,8 @@ describe('dev', { timeout: START_TIMEOUT_MS }, () => {
 
   test('dev warns of invalid variables and busy ports, prints no secret, and exits with 1 when Redis ends', async () => {
     for (const port of [DEFAULT_PORT, DEFAULT_REST_PORT]) await occupy(port)
-    const env = { EMQ_TOKENS: '[]', EMQ_MAX_BODY_BYTES: 'abc' }
-    const dev = run(process.execPath, ['src/tools/main.ts', 'dev', '--json', '--rest-token', 'a-secret'], env)
+    const env = { EMQ_TOKENS: '[]', EMQ_MAX_BODY_BYTES: 'abc', EMQ_DEV_REST_TOKEN: 'a-secret' }
+    const dev = run(process.execPath, ['src/tools/main.ts', 'dev', '--json'], env)
     await expect.poll(dev.stdout, { timeout: START_TIMEOUT_MS }).toContain('\n')
 
     const ready = JSON.parse(dev.stdout())
@@ -111,6 +111,8 @@ describe('dev', { timeout: START_TIMEOUT_MS }, () => {
     )
     expect(dev.stderr()).not.toMatch(/curl|dev-producer|a-secret/)
     expect(ready.restToken).toBe('a-secret')
+    // EMQ_TOKENS replaces the development tokens.
+    expect(ready.tokens).toEqual({})
 
     const redis = await createRespPort(ready.redisUrl)
     await redis.send([['SHUTDOWN', 'NOSAVE']]).catch(() => {})

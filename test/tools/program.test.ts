@@ -2,7 +2,7 @@
 
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { readTokens } from '../../src/env.ts'
 import { runProgram } from '../../src/tools/program.ts'
 
@@ -54,6 +54,27 @@ test.each(['dev', 'demo', 'conformance', 'token', 'deploy'])('%s --help prints i
   expect(await runProgram([name, '--help'])).toBe(0)
 
   expect(stdout).toContain(`Usage: echomq-edge ${name}`)
+})
+
+test.each([
+  ['dev', ['EMQ_DEV_REDIS_URL', 'EMQ_DEV_REST_TOKEN']],
+  ['conformance', ['EMQ_CONFORMANCE_REDIS_URL', 'EMQ_CONFORMANCE_TOKEN']],
+])('196: %s --help names the variables for its secrets and says why', async (name, variables) => {
+  await runProgram([name, '--help'])
+
+  for (const variable of variables) expect(stdout.replace(/\s+/g, ' ')).toContain(`(env: ${variable})`)
+  expect(stdout.replace(/\s+/g, ' ')).toContain('Every user of this machine can read the arguments')
+})
+
+test.each([
+  ['dev', 'EMQ_DEV_REDIS_URL'],
+  ['conformance', 'EMQ_CONFORMANCE_REDIS_URL'],
+])('196: %s reads %s', async (name, variable) => {
+  vi.stubEnv(variable, 'http://not-redis')
+  onTestFinished(() => void vi.unstubAllEnvs())
+
+  expect(await runProgram([name])).toBe(2)
+  expect(stderr).toContain('It must be a URL that begins with redis:// or rediss://')
 })
 
 test.each([
