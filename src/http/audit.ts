@@ -2,7 +2,7 @@
 import * as z from 'zod'
 import { DEFAULT_MOVE_LIMIT, MAX_MOVE_LIMIT } from '../protocol/limits.ts'
 import { AUDIT_KINDS, AUDIT_SETS, decodeAuditCursor, encodeAuditCursor } from '../queue/audit.ts'
-import { ok, route } from './route.ts'
+import { ok, route, success } from './route.ts'
 import { cursorOf, integer, nextCursor } from './schemas.ts'
 
 export const auditRoutes = [
@@ -31,23 +31,21 @@ Jobs that move during the audit are not findings: one step of Redis checks and r
         .optional()
         .meta({ description: 'Repairs every finding that has one correct repair.', default: false }),
     }),
-    responses: {
-      200: {
-        description: 'The findings of this step, and a cursor if there is more',
-        schema: z.object({
-          checked: z.int().describe('Checked ids. A job counts twice: in its set and as a row.'),
-          findings: z.array(
-            z.object({
-              id: z.string(),
-              kind: z.enum(AUDIT_KINDS),
-              sets: z.array(z.enum(AUDIT_SETS)).describe('The sets that contain the job.'),
-            }),
-          ),
-          repaired: z.int().describe('How many findings were repaired.'),
-          cursor: nextCursor,
-        }),
-      },
-    },
+    responses: success(
+      'The findings of this step, and a cursor if there is more',
+      z.object({
+        checked: z.int().describe('Checked ids. A job counts twice: in its set and as a row.'),
+        findings: z.array(
+          z.object({
+            id: z.string(),
+            kind: z.enum(AUDIT_KINDS),
+            sets: z.array(z.enum(AUDIT_SETS)).describe('The sets that contain the job.'),
+          }),
+        ),
+        repaired: z.int().describe('How many findings were repaired.'),
+        cursor: nextCursor,
+      }),
+    ),
     handle: async ({ queue, body: { limit = DEFAULT_MOVE_LIMIT, ...request } }) => {
       const { cursor, ...step } = await queue.audit({ limit, ...request })
       return ok({ ...step, cursor: cursor === undefined ? undefined : encodeAuditCursor(cursor) })

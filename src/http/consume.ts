@@ -9,7 +9,7 @@ import type { Queue } from '../queue/database.ts'
 import { createPollingWaiter } from '../wake/polling.ts'
 import { type As, claimedJobText } from './jobs-json.ts'
 import { accepted, refusalProblem } from './refusal.ts'
-import { ok, type Route, route } from './route.ts'
+import { ok, type Route, route, success } from './route.ts'
 import {
   as,
   claimId,
@@ -183,7 +183,8 @@ function readItem(item: Element<z.output<typeof itemSchema>>): { move: Settlemen
 /** One move of a claimed job: `POST /v1/queues/{queue}/jobs/{id}/<action>`. */
 function move<Body extends z.ZodType>(
   action: keyof typeof moves,
-  [summary, description]: readonly [string, string],
+  summary: string,
+  description: string,
   body: Body,
   handle: (queue: Queue, id: JobId, body: z.output<Body>) => Promise<Result<object>>,
 ): Route {
@@ -195,7 +196,7 @@ function move<Body extends z.ZodType>(
     description,
     scope: 'consume',
     body,
-    responses: { 200: { description: 'The job has moved', schema: answers[action] } },
+    responses: success('The job has moved', answers[action]),
     errors: ['stale', 'gone', 'wrong_kind'],
     handle: async ({ queue, id, body }) => ok(accepted(await handle(queue, id, body as z.output<Body>))),
   })
@@ -211,7 +212,7 @@ export const consumeRoutes = [
       'Returns the oldest pending jobs, each with a lease and a fencing token. Settle each job before its lease runs out, or extend the lease; else another consumer gets the job. An empty or paused queue returns no job.\n\nWithout `limit`, one job is claimed by the script that all clients of the wire contract share: a repeat after a lost response claims another job, and the first job returns when its lease lapses. With `limit`, the request also sweeps the queue, and with a `claimId` it is safe to repeat. A batch stops short of 8 MiB of payload.',
     scope: 'consume',
     body: claimSchema,
-    responses: { 200: { description: 'The jobs, if there are any', schema: claimedSchema } },
+    responses: success('The jobs, if there are any', claimedSchema),
     handle: async ({ queue, body, request, database }) => {
       const { waitMs = 0, as: format = 'json', ...options } = body
       const waiter = createPollingWaiter()
@@ -237,37 +238,29 @@ export const consumeRoutes = [
   }),
   move(
     'complete',
-    [
-      'Complete a job',
-      'Deletes the job. A consumer whose lease ran out can still complete the job, unless it was reaped or claimed again. Safe to repeat: the second response is 410 `gone`.',
-    ],
+    'Complete a job',
+    'Deletes the job. A consumer whose lease ran out can still complete the job, unless it was reaped or claimed again. Safe to repeat: the second response is 410 `gone`.',
     moves.complete,
     (queue, id, { token }) => queue.complete(id, token),
   ),
   move(
     'retry',
-    [
-      'Retry a failed job later',
-      'Schedules the job after its backoff (exponential, with full jitter), or moves it to dead if its budget is used up. Safe to repeat: the second response is 409 `stale`, `released`.',
-    ],
+    'Retry a failed job later',
+    'Schedules the job after its backoff (exponential, with full jitter), or moves it to dead if its budget is used up. Safe to repeat: the second response is 409 `stale`, `released`.',
     moves.retry,
     (queue, id, { token, ...how }) => queue.retry(id, token, how),
   ),
   move(
     'fail',
-    [
-      'Move a job to dead at once',
-      'For a job that no further attempt can complete. It stays dead until it is redriven or removed. Safe to repeat: the second response is 409 `stale`, `released`.',
-    ],
+    'Move a job to dead at once',
+    'For a job that no further attempt can complete. It stays dead until it is redriven or removed. Safe to repeat: the second response is 409 `stale`, `released`.',
     moves.fail,
     (queue, id, { token, error }) => queue.fail(id, token, error),
   ),
   move(
     'release',
-    [
-      'Give a job back without using its budget',
-      'For a consumer that stops, or cannot do the job now. The attempt does not count. Safe to repeat: the second response is 409 `stale`, `released`.',
-    ],
+    'Give a job back without using its budget',
+    'For a consumer that stops, or cannot do the job now. The attempt does not count. Safe to repeat: the second response is 409 `stale`, `released`.',
     moves.release,
     async (queue, id, { token, delayMs }) => {
       const result = await queue.release(id, token, delayMs)
@@ -276,10 +269,8 @@ export const consumeRoutes = [
   ),
   move(
     'extend',
-    [
-      'Extend a lease',
-      "The lease then ends `leaseMs` after the server's now, whatever its remaining time. A lease that ran out can be extended until the job is reaped. Safe to repeat.",
-    ],
+    'Extend a lease',
+    "The lease then ends `leaseMs` after the server's now, whatever its remaining time. A lease that ran out can be extended until the job is reaped. Safe to repeat.",
     moves.extend,
     (queue, id, { token, leaseMs }) => queue.extend(id, token, leaseMs),
   ),
@@ -292,12 +283,7 @@ export const consumeRoutes = [
       'Up to 1000 moves of claimed jobs, in any mixture. Each item has its own result, and a bad item stops no other item. With `claim`, the response also contains the next jobs. The moves are as safe to repeat as single moves; give the claim a `claimId`.',
     scope: 'consume',
     body: settleSchema,
-    responses: {
-      200: {
-        description: 'One result for each item, and the claimed jobs',
-        schema: settleResultSchema,
-      },
-    },
+    responses: success('One result for each item, and the claimed jobs', settleResultSchema),
     handle: async ({ queue, body: { items, claim } }) => {
       const read = items.map(readItem)
       const moves = read.flatMap((item) => ('move' in item ? [item.move] : []))

@@ -11,7 +11,7 @@ import { allows, type Grant } from './auth.ts'
 import { storedJobText } from './jobs-json.ts'
 import { metricsText } from './metrics.ts'
 import { ProblemError } from './problem.ts'
-import { type Call, ok, route } from './route.ts'
+import { type Call, ok, route, success } from './route.ts'
 import {
   as,
   cursorOf,
@@ -154,12 +154,10 @@ export const observeRoutes = [
       cursor: cursorOf((text) => (isQueueName(text) ? text : undefined)),
       limit: pageLimit.optional(),
     }),
-    responses: {
-      200: {
-        description: 'One page, and a cursor if there is more',
-        schema: z.object({ queues: z.array(statsResponse), cursor: nextCursor }),
-      },
-    },
+    responses: success(
+      'One page, and a cursor if there is more',
+      z.object({ queues: z.array(statsResponse), cursor: nextCursor }),
+    ),
     handle: async (call) => {
       const { cursor, limit = DEFAULT_PAGE } = call.query
       const names = (await visibleQueues(call)).filter((name) => cursor === undefined || name > cursor)
@@ -175,7 +173,7 @@ export const observeRoutes = [
     summary: 'Read the counts, ages and settings of a queue',
     description: 'A queue that was never used returns 404.',
     scope: 'observe',
-    responses: { 200: { description: 'The stats', schema: statsResponse } },
+    responses: success('The stats', statsResponse),
     errors: ['not_found'],
     handle: async ({ queue }) => {
       const stats = await queue.stats()
@@ -218,12 +216,10 @@ export const observeRoutes = [
             context.addIssue({ code: 'custom', path: [bound], message: 'is only for pending and dead' })
         }
       }),
-    responses: {
-      200: {
-        description: 'One page, and a cursor if there is more',
-        schema: z.object({ jobs: z.array(jobResponse), cursor: nextCursor }),
-      },
-    },
+    responses: success(
+      'One page, and a cursor if there is more',
+      z.object({ jobs: z.array(jobResponse), cursor: nextCursor }),
+    ),
     handle: async ({ queue, query, grant }) => {
       const { payload, as: format = 'json', limit = DEFAULT_PAGE, ...page } = query
       const withPayload = payloadWish(grant, queue.name, payload, false)
@@ -243,7 +239,7 @@ export const observeRoutes = [
     description: 'Returns all fields of the job. A completed job no longer exists and returns 404.',
     scope: 'observe',
     query: z.strictObject({ payload: payloadParameter.optional(), as: as.optional() }),
-    responses: { 200: { description: 'The job', schema: jobResponse } },
+    responses: success('The job', jobResponse),
     errors: ['not_found', 'wrong_kind'],
     handle: async ({ queue, id, query, grant }) => {
       const withPayload = payloadWish(grant, queue.name, query.payload, true)

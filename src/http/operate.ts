@@ -12,7 +12,7 @@ import {
 } from '../protocol/limits.ts'
 import { settingsResponse } from './observe.ts'
 import { accepted } from './refusal.ts'
-import { ok, type Route, route } from './route.ts'
+import { ok, type Route, route, success } from './route.ts'
 import {
   cursorOf,
   delayMs,
@@ -65,7 +65,7 @@ function pauseRoute(action: 'pause' | 'resume', summary: string, description: st
     description,
     scope: 'operate',
     body: noFields,
-    responses: { 200: { description: 'Whether the queue is paused', schema: pausedResponse } },
+    responses: success('Whether the queue is paused', pausedResponse),
     handle: async ({ queue }) => {
       await queue[action]()
       return ok({ paused })
@@ -82,9 +82,7 @@ export const operateRoutes = [
     description: 'Claims with `limit` and maintenance do this too. Safe to repeat.',
     scope: 'operate',
     body: limitBody,
-    responses: {
-      200: { description: 'How many jobs were moved', schema: z.object({ promoted: z.int(), more }) },
-    },
+    responses: success('How many jobs were moved', z.object({ promoted: z.int(), more })),
     handle: async ({ queue, body: { limit = DEFAULT_MOVE_LIMIT } }) => {
       const { promoted, more } = await queue.promote(limit)
       return ok({ promoted, more })
@@ -99,12 +97,10 @@ export const operateRoutes = [
       'After its first lapse a job is pending again; after a later lapse it is scheduled with its backoff; when its budget is used up it is dead. Claims with `limit` and maintenance do this too. Safe to repeat.',
     scope: 'operate',
     body: limitBody,
-    responses: {
-      200: {
-        description: 'How many jobs were taken back, and how many of them moved to dead',
-        schema: z.object({ reaped: z.int(), dead: z.int(), more }),
-      },
-    },
+    responses: success(
+      'How many jobs were taken back, and how many of them moved to dead',
+      z.object({ reaped: z.int(), dead: z.int(), more }),
+    ),
     handle: async ({ queue, body: { limit = DEFAULT_MOVE_LIMIT } }) => {
       const { reaped, dead, more } = await queue.reap(limit)
       return ok({ reaped, dead, more })
@@ -119,19 +115,17 @@ export const operateRoutes = [
       'Does the work of the cron, for other schedulers: sweeps all queues that are due, in bounded steps and bounded time. A token with queue patterns maintains only the queues that match. Safe to repeat.',
     scope: 'operate',
     body: noFields,
-    responses: {
-      200: {
-        description: 'How many jobs were moved, and which queues are not finished',
-        schema: z.object({
-          queues: z.int().describe('How many queues were visited.'),
-          promoted: z.int(),
-          reaped: z.int(),
-          dead: z.int(),
-          ghosts: z.int(),
-          remaining: z.array(z.string()).describe('Queues that are due and not finished.'),
-        }),
-      },
-    },
+    responses: success(
+      'How many jobs were moved, and which queues are not finished',
+      z.object({
+        queues: z.int().describe('How many queues were visited.'),
+        promoted: z.int(),
+        reaped: z.int(),
+        dead: z.int(),
+        ghosts: z.int(),
+        remaining: z.array(z.string()).describe('Queues that are due and not finished.'),
+      }),
+    ),
     handle: async ({ database, settings, grant }) => {
       const all = grant.queues.includes('*')
       const only = (queue: string): boolean => grant.queues.some((pattern) => queueMatches(pattern, queue))
@@ -152,12 +146,7 @@ export const operateRoutes = [
       'Moves the job to pending with the same id and payload and a fresh retry budget. The fencing token still increases. A repeat is rejected, because the job is no longer dead.',
     scope: 'operate',
     body: noFields,
-    responses: {
-      200: {
-        description: 'The job is pending',
-        schema: z.object({ id: jobId, status: z.literal('pending') }),
-      },
-    },
+    responses: success('The job is pending', z.object({ id: jobId, status: z.literal('pending') })),
     errors: ['gone', 'wrong_state', 'wrong_kind'],
     handle: async ({ queue, id }) => ok(accepted(await queue.redrive(id))),
   }),
@@ -185,16 +174,14 @@ export const operateRoutes = [
         .meta({ description: 'Counts the jobs, and changes nothing.', default: false }),
       cursor: cursorOf(idFromCursor),
     }),
-    responses: {
-      200: {
-        description: 'How many jobs were redriven, or would be',
-        schema: z.object({
-          redriven: z.int(),
-          more,
-          cursor: nextCursor,
-        }),
-      },
-    },
+    responses: success(
+      'How many jobs were redriven, or would be',
+      z.object({
+        redriven: z.int(),
+        more,
+        cursor: nextCursor,
+      }),
+    ),
     handle: async ({ queue, body: { limit = DEFAULT_MOVE_LIMIT, ...request } }) => {
       const { cursor, ...result } = await queue.redriveMany({ limit, ...request })
       return ok({ ...result, cursor: cursor === undefined ? undefined : idToCursor(cursor) })
@@ -215,12 +202,10 @@ export const operateRoutes = [
         message: 'send exactly one of runAt and delayMs',
       })
       .meta({ override: exactlyOne('delayMs', 'runAt') }),
-    responses: {
-      200: {
-        description: 'The new state of the job',
-        schema: z.object({ id: jobId, status: z.enum(['pending', 'scheduled']) }),
-      },
-    },
+    responses: success(
+      'The new state of the job',
+      z.object({ id: jobId, status: z.enum(['pending', 'scheduled']) }),
+    ),
     errors: ['gone', 'wrong_state', 'wrong_kind'],
     handle: async ({ queue, id, body, database }) => {
       const { runAt, delayMs = 0 } = body
@@ -252,12 +237,7 @@ export const operateRoutes = [
       'Deletes a bounded number of jobs: call again while there are more. A deleted job cannot be restored.',
     scope: 'operate',
     body: z.strictObject({ state: z.enum(['pending', 'scheduled', 'dead']), limit }),
-    responses: {
-      200: {
-        description: 'How many jobs were deleted',
-        schema: z.object({ removed: z.int(), more }),
-      },
-    },
+    responses: success('How many jobs were deleted', z.object({ removed: z.int(), more })),
     handle: async ({ queue, body }) => ok(await queue.purge(body.state, body.limit ?? DEFAULT_MOVE_LIMIT)),
   }),
   pauseRoute(
@@ -275,7 +255,7 @@ export const operateRoutes = [
       'Merges the request into the stored settings. `null` resets a setting to its default. Safe to repeat.',
     scope: 'operate',
     body: settingsBody,
-    responses: { 200: { description: 'The settings in force', schema: settingsResponse } },
+    responses: success('The settings in force', settingsResponse),
     handle: async ({ queue, body }) => ok(await queue.changeSettings(body)),
   }),
 ]

@@ -96,4 +96,9 @@ export function route<
   return { errors: [], ...input, handle: (call) => input.handle(call as Parameters<typeof input.handle>[0]) }
 }
 
+/** The responses of a route that has one kind of success. */
+export const success = (description: string, schema: z.ZodType): Route['responses'] => ({
+  200: { description, schema },
+})
+
 export const ok = (body: unknown): Answer => ({ status: 200, body })

@@ -147,7 +147,8 @@ describe('a deployment at rest', () => {
     await hand.claim()
     await hand.retry(idOf(1), 1, 0, 0)
 
-    expect(await runAfter(2 * MINUTE_MS)).toMatchObject({ queues: 0, promoted: 0 })
+    // The next quarter of an hour may be near.
+    expect(await runAfter(0)).toMatchObject({ queues: 0, promoted: 0 })
     expect(await runAfter(MINUTE_MS + REST_MS + 1_000)).toMatchObject({ queues: 1, promoted: 1 })
     await clean(hand.queue)
   })
@@ -275,7 +276,7 @@ describe('nothing is due later than the next run:', () => {
     await queue.claim({ limit: 1 })
     await queue.settle([{ action: 'fail', id: dead, token: 1 }])
     for (const ms of [0, MINUTE_MS]) await runAfter(ms)
-    expect(await runAfter(MINUTE_MS)).toMatchObject({ queues: 0 })
+    expect(await runAfter(0)).toMatchObject({ queues: 0 })
     await queue.redrive(dead)
     expect(await runAfter(0)).toMatchObject({ queues: 1 })
     await queue.remove(dead)
