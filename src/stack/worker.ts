@@ -4,6 +4,7 @@ import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { extname } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import type { MiniflareOptions } from 'miniflare'
 import { guardedWorker } from './local-hosts.ts'
 import type { HostReply, HostRequest } from './worker-host.ts'
 import type { BuiltWorker } from './wrangler.ts'
@@ -80,30 +81,7 @@ export async function startWorker({ built, port, bindings, quiet }: WorkerOption
   const started = await ask({
     kind: 'start',
     port,
-    options: {
-      // Together: no network lookups, no files in the home folder, no usage reports.
-      cf: false,
-      enableDevRegistry: false,
-      telemetry: { enabled: false },
-      workers: [
-        {
-          config: {
-            name: 'echomq-edge',
-            compatibilityDate: built.compatibilityDate,
-            compatibilityFlags: [...built.compatibilityFlags],
-            manifest: {
-              mainModule: GUARD,
-              modules: {
-                ...built.modules,
-                [GUARD]: { type: 'esm', contents: guardedWorker(built.mainModule) },
-              },
-            },
-            env: { ...toBindings({ ...built.vars, ...bindings }), ...assetsBinding(built) },
-            ...(built.assets && { assets: { directory: built.assets.directory, hasUserWorker: true } }),
-          },
-        },
-      ],
-    },
+    options: miniflareOptions(built, bindings),
   })
   if (started.kind !== 'started') {
     await stop()
@@ -121,6 +99,34 @@ export async function startWorker({ built, port, bindings, quiet }: WorkerOption
     },
     stop,
   }
+}
+
+/** How miniflare runs a built Worker. `bench/` uses it too, without the front. */
+export function miniflareOptions(built: BuiltWorker, bindings: WorkerOptions['bindings']) {
+  return {
+    // Together: no network lookups, no files in the home folder, no usage reports.
+    cf: false,
+    enableDevRegistry: false,
+    telemetry: { enabled: false },
+    workers: [
+      {
+        config: {
+          name: 'echomq-edge',
+          compatibilityDate: built.compatibilityDate,
+          compatibilityFlags: [...built.compatibilityFlags],
+          manifest: {
+            mainModule: GUARD,
+            modules: {
+              ...built.modules,
+              [GUARD]: { type: 'esm', contents: guardedWorker(built.mainModule) },
+            },
+          },
+          env: { ...toBindings({ ...built.vars, ...bindings }), ...assetsBinding(built) },
+          ...(built.assets && { assets: { directory: built.assets.directory, hasUserWorker: true } }),
+        },
+      },
+    ],
+  } satisfies MiniflareOptions
 }
 
 const assetsBinding = ({ assets }: BuiltWorker): Record<string, { type: 'assets' }> =>
