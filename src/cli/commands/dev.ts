@@ -1,5 +1,5 @@
 /**
- * `echomq-edge dev`: the local stack for those who have the package and no clone.
+ * `echomq-edge dev`: the local stack for users of the package, without a clone.
  *
  * It is the project's own command, with a built Worker. It needs one package more, miniflare, checks its version, and
  * says how to install it.
@@ -16,7 +16,7 @@ const OLDEST_NODE = 22
 
 export function localStackCommand(): Command {
   return devCommand({ prepare, worker: builtWorker() })
-    .summary('a working queue on this machine')
+    .summary('run a working queue on this machine')
     .addHelpText(
       'after',
       `
@@ -31,7 +31,7 @@ Examples:
 
 /** @throws {Error} that says what to do, when the stack cannot run here. */
 function prepare(): void {
-  // First, because an older Node has no use for the packages.
+  // Checked first, because an older Node cannot use the packages.
   if (Number.parseInt(process.versions.node, 10) < OLDEST_NODE)
     throw new Error(`The local stack needs Node ${OLDEST_NODE} or newer; this is ${process.versions.node}.`)
   const installed = installedVersion('miniflare')
@@ -58,7 +58,7 @@ function installedVersion(name: string): string | undefined {
   return undefined
 }
 
-/** As `npm pack` put it beside this file; in a clone there is none, and it is built from the sources. */
+/** The Worker that `npm pack` put beside this file. A clone has none, and builds it from the sources. */
 function builtWorker(): (() => BuiltWorker) | undefined {
   const file = new URL('worker.json', import.meta.url)
   if (!existsSync(file)) return undefined
