@@ -57,7 +57,7 @@ export function jobJson({ payload: given, text = given, ...job }: TextJob): stri
 /** The payload for people. */
 export function payloadText({ payload, text = payload, base64 }: TextJob): string {
   if (text === undefined) return base64 === undefined ? '' : `base64 ${base64}`
-  return isJson(text) ? oneLine(text) : text
+  return isJson(text) ? oneLine(text) : plain(text)
 }
 
 /** Prints rows as aligned columns. */
