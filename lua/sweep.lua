@@ -16,7 +16,7 @@
 --   limit      jobs of each kind
 --   jitter     0 <= jitter < 1
 -- REPLIES:
---   {now in ms, promoted, reaped, dead, ghosts, 1 if more is left, next useful visit in ms or -1 if there is none}
+--   {now in ms, promoted, reaped, dead, ghosts, 1 if more is left, next useful visit in ms or -1 if there is none, pending}
 -- REPEATABLE: yes, it moves what is due by the server's clock
 -- COST: 6 commands at rest (TIME, ZRANGE, ZRANGE, ZRANGE, ZCARD, ZCARD); more for what it moves
 -- prologue
@@ -308,9 +308,10 @@ local isMore = math.min(nextDue or math.huge, nextLapse or math.huge, nextExpiry
 -- The jobs of a queue with pending or active ones can lapse at any time: it is visited each minute. A queue with
 -- scheduled jobs only is visited when the first of them is due.
 local visitAt = -1
-if redis.call('ZCARD', keys.pending) > 0 or redis.call('ZCARD', keys.active) > 0 then
+local pending = redis.call('ZCARD', keys.pending)
+if pending > 0 or redis.call('ZCARD', keys.active) > 0 then
   visitAt = now
 elseif nextDue then
   visitAt = math.min(nextDue, nextExpiry or math.huge)
 end
-return {now, swept.promoted, swept.reaped, swept.died, swept.dropped, isMore and 1 or 0, visitAt}
+return {now, swept.promoted, swept.reaped, swept.died, swept.dropped, isMore and 1 or 0, visitAt, pending}

@@ -40,8 +40,8 @@ type Env = { Bindings: Bindings; Variables: { requestId: string; deployment: Dep
 /** An OpenAPI path (`{name}`) as a Hono path (`:name`). */
 const honoPath = (path: string): string => path.replace(/\{(\w+)\}/g, ':$1')
 
-function backingOf({ env, database }: Deployment): Backing {
-  if (env.ok && database !== undefined) return { settings: env.settings, database }
+function backingOf({ env, database, wake }: Deployment): Backing {
+  if (env.ok && database !== undefined) return { settings: env.settings, database, wake }
   throw new ProblemError('misconfigured', env.ok ? 'No Redis is configured.' : `${env.problems.join('; ')}.`)
 }
 

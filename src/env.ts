@@ -50,6 +50,7 @@ export type EnvReading =
 const DEFAULT_WIRE_ACCEPT: readonly string[] = ['echomq:2.', 'echomq:3.']
 
 const MAX_REDIS_TIMEOUT_MS = 60_000
+const MAX_MAX_WAITING = 10_000
 /** An isolate has 128 MB, and holds a body as bytes, as text and as values. */
 const MAX_MAX_BODY_BYTES = 32 * 1024 * 1024
 
@@ -62,11 +63,11 @@ const listOf = (isEntry: (text: string) => boolean, what: string) =>
     .transform((entries): readonly string[] => [...new Set(entries)])
 
 /** A number, which a Worker's variables can be, or its decimal digits. */
-const integer = (max: number) => {
-  const rule = `must be an integer from 1 to ${max}`
+const integer = (max: number, min = 1) => {
+  const rule = `must be an integer from ${min} to ${max}`
   const digits = (value: unknown) =>
     typeof value === 'string' && /^\d{1,15}$/.test(value) ? Number(value) : value
-  return z.preprocess(digits, z.int(rule).min(1, rule).max(max, rule))
+  return z.preprocess(digits, z.int(rule).min(min, rule).max(max, rule))
 }
 
 // `z.url` and the URL parser ignore spaces and line breaks.
@@ -126,7 +127,7 @@ export const parseEnv = (bindings: Readonly<Record<string, unknown>>): EnvReadin
   const url = required('UPSTASH_REDIS_REST_URL', restUrl)
   const token = required('UPSTASH_REDIS_REST_TOKEN', restToken)
   const isOpenToAll = bindings['EMQ_ALLOWED_ORIGINS'] === '*'
-  const { maxPayloadBytes, maxBodyBytes, redisTimeoutMs } = DEFAULT_LIMITS
+  const { maxPayloadBytes, maxBodyBytes, redisTimeoutMs, maxWaiting, relookMs } = DEFAULT_LIMITS
   const settings: Settings = {
     redis: url === undefined || token === undefined ? undefined : { url, token },
     tokens: take('EMQ_TOKENS', readTokens(bindings['EMQ_TOKENS']), []),
@@ -138,6 +139,8 @@ export const parseEnv = (bindings: Readonly<Record<string, unknown>>): EnvReadin
       maxPayloadBytes: optional('EMQ_MAX_PAYLOAD_BYTES', integer(MAX_CLAIM_BYTES), maxPayloadBytes),
       maxBodyBytes: optional('EMQ_MAX_BODY_BYTES', integer(MAX_MAX_BODY_BYTES), maxBodyBytes),
       redisTimeoutMs: optional('EMQ_REDIS_TIMEOUT_MS', integer(MAX_REDIS_TIMEOUT_MS), redisTimeoutMs),
+      maxWaiting: optional('EMQ_MAX_WAITING', integer(MAX_MAX_WAITING), maxWaiting),
+      relookMs: optional('EMQ_RELOOK_MS', integer(60_000, 1_000), relookMs),
     },
   }
 

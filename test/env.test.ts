@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { parseEnv } from '../src/env.ts'
+import { readTokens, type TokenEntry } from '../src/protocol/tokens.ts'
 import { DEFAULT_LIMITS } from '../src/protocol/limits.ts'
 import { readTokens, type TokenEntry } from '../src/protocol/tokens.ts'
 
@@ -271,16 +272,31 @@ describe('EMQ_ALLOWED_ORIGINS', () => {
 
 describe('the limits', () => {
   test('limits are integers, as digits or as numbers', () => {
-    expect(
-      settingsOf({ EMQ_MAX_PAYLOAD_BYTES: '1024', EMQ_MAX_BODY_BYTES: 2048, EMQ_REDIS_TIMEOUT_MS: '250' })
-        .limits,
-    ).toEqual({ maxPayloadBytes: 1024, maxBodyBytes: 2048, redisTimeoutMs: 250 })
+    const limits = {
+      EMQ_MAX_PAYLOAD_BYTES: '1024',
+      EMQ_MAX_BODY_BYTES: 2048,
+      EMQ_REDIS_TIMEOUT_MS: '250',
+      EMQ_MAX_WAITING: '5',
+      EMQ_RELOOK_MS: 1000,
+    }
+    expect(settingsOf(limits).limits).toEqual({
+      maxPayloadBytes: 1024,
+      maxBodyBytes: 2048,
+      redisTimeoutMs: 250,
+      maxWaiting: 5,
+      relookMs: 1000,
+    })
   })
 
   test.each(['0', '-1', '1.5', '1e3', ' 10', '10\n', 'NaN', '9'.repeat(30), 0, 1.5, Number.NaN, true, []])(
     'limits reject %j',
     (value) => {
-      for (const variable of ['EMQ_MAX_PAYLOAD_BYTES', 'EMQ_MAX_BODY_BYTES', 'EMQ_REDIS_TIMEOUT_MS']) {
+      for (const variable of [
+        'EMQ_MAX_PAYLOAD_BYTES',
+        'EMQ_MAX_BODY_BYTES',
+        'EMQ_REDIS_TIMEOUT_MS',
+        'EMQ_MAX_WAITING',
+      ]) {
         expect(problemsOf({ [variable]: value })).toEqual([
           expect.stringMatching(new RegExp(`^${variable} must be an integer from 1 to \\d+$`)),
         ])

@@ -14,7 +14,7 @@ export const MIN_LEASE_MS = 10
 export const MAX_LEASE_MS = 86_400_000
 /** The assumed length of a lease until the first claim reports the real one. */
 export const DEFAULT_LEASE_MS = 30_000
-export const MAX_WAIT_MS = 25_000
+export const MAX_WAIT_MS = 60_000
 
 /** 366 days: the longest delay of a scheduled job. */
 export const MAX_DELAY_MS = 31_622_400_000

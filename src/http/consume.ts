@@ -6,7 +6,8 @@ import { MAX_ITEMS_PER_SETTLE, MAX_JOBS_PER_CLAIM, MAX_WAIT_MS } from '../protoc
 import type { Result } from '../protocol/refusals.ts'
 import type { Claimed, Settled, Settlement } from '../queue/consume.ts'
 import type { Queue } from '../queue/database.ts'
-import { createPollingWaiter } from '../wake/polling.ts'
+import { takePlace } from '../wake/places.ts'
+import { waitForJobs } from '../wake/wait.ts'
 import { type As, claimedJobText } from './jobs-json.ts'
 import { accepted, refusalProblem } from './refusal.ts'
 import { ok, type Route, route, success } from './route.ts'
@@ -213,26 +214,27 @@ export const consumeRoutes = [
     scope: 'consume',
     body: claimSchema,
     responses: success('The jobs, if there are any', claimedSchema),
-    handle: async ({ queue, body, request, database }) => {
+    handle: async ({ queue, body, request, database, wake, settings, grant }) => {
       const { waitMs = 0, as: format = 'json', ...options } = body
-      const waiter = createPollingWaiter()
+      const { maxWaiting, relookMs } = settings.limits
+      const place = waitMs > 0 ? takePlace(grant.name, maxWaiting) : undefined
       const hold = queue.hold(options.claimId)
-      let [left, seenAt] = [waitMs, database.now()]
       try {
-        for (;;) {
-          const claimed = await queue.claim(options)
-          const answer = () => ok(new JsonText(`{${claimedMembers(queue, claimed, format)}}`))
-          // Adds up the time that has passed, so that a clock that is set back does not lengthen the wait.
-          left -= Math.max(0, database.now() - seenAt)
-          seenAt = database.now()
-          if (claimed.jobs.length > 0 || left <= 0) return answer()
-          if (!claimed.more)
-            await waiter.pause({ atMostMs: left, nextMs: claimed.nextMs, signal: request.signal })
-          // Nobody would receive the jobs of another claim.
-          if (request.signal.aborted || !hold.isNewest()) return answer()
-        }
+        const claimed = await waitForJobs(() => queue.claim(options), {
+          queue: queue.name,
+          // Beyond the limit of waiting claims a claim is answered at once.
+          waitMs: place === undefined ? 0 : waitMs,
+          relookMs,
+          wasBusy: queue.wasBusy(),
+          wake,
+          signal: request.signal,
+          isWanted: hold.isNewest,
+          now: database.now,
+        })
+        return ok(new JsonText(`{${claimedMembers(queue, claimed, format)}}`))
       } finally {
         hold.end()
+        place?.leave()
       }
     },
   }),

@@ -8,6 +8,7 @@ import { classifyJobId, isJobId, type JobId } from '../protocol/ids.ts'
 import { JsonText } from '../protocol/json-text.ts'
 import { isQueueName } from '../protocol/keys.ts'
 import type { OpenDatabase } from '../queue/database.ts'
+import type { Wake } from '../wake/wake.ts'
 import { allows, authenticate, type Grant } from './auth.ts'
 import { readBody } from './body.ts'
 import { ProblemError } from './problem.ts'
@@ -16,7 +17,7 @@ import type { Answer, Method, Route } from './route.ts'
 import { noFields, plainName, validate } from './validate.ts'
 
 /** What every request needs. */
-export type Backing = { readonly settings: Settings; readonly database: OpenDatabase }
+export type Backing = { readonly settings: Settings; readonly database: OpenDatabase; readonly wake: Wake }
 
 /** Serves all methods of one path. `parameters` are the decoded segments of the path. */
 export function createDispatcher(routes: readonly Route[]) {
@@ -27,7 +28,7 @@ export function createDispatcher(routes: readonly Route[]) {
     parameters: Readonly<Record<string, string | undefined>>,
     backing: Backing,
   ): Promise<Response> => {
-    const { settings } = backing
+    const { settings, wake } = backing
     const grant = await authenticate(request.headers.get('Authorization'), settings.tokens)
     if (grant === undefined) throw new ProblemError('unauthorized', 'A valid bearer token is required.')
     const route = byMethod.get(request.method === 'HEAD' ? 'GET' : request.method)
@@ -40,7 +41,7 @@ export function createDispatcher(routes: readonly Route[]) {
     const body = route.body && (await readValidBody(route.body, request, settings))
     const database = backing.database.fenced
     const queue = name === undefined ? undefined : database.queue(name)
-    return respond(await route.handle({ request, settings, database, grant, body, query, queue, id }))
+    return respond(await route.handle({ request, settings, database, wake, grant, body, query, queue, id }))
   }
 }
 

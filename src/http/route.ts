@@ -8,6 +8,7 @@ import type { ErrorCode } from '../errors.ts'
 import type { JobId } from '../protocol/ids.ts'
 import type { Scope } from '../protocol/tokens.ts'
 import type { Database, Queue } from '../queue/database.ts'
+import type { Wake } from '../wake/wake.ts'
 import type { Grant } from './auth.ts'
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'DELETE'
@@ -26,6 +27,8 @@ export type Call<Body = unknown, Query = unknown, OfQueue = Queue | undefined, O
   readonly settings: Settings
   /** The first command runs the version check: a request that is rejected earlier sends nothing to Redis. */
   readonly database: Database
+  /** How waiting claims learn of jobs. */
+  readonly wake: Wake
   readonly grant: Grant
   readonly body: Body
   readonly query: Query

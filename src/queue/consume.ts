@@ -29,6 +29,8 @@ export type Claimed = {
   readonly paused: boolean
   /** The claim returned no job but stopped early: the queue may not be empty. */
   readonly more?: boolean
+  /** The queue has as many active jobs as it may have. */
+  readonly capped?: boolean
   /** Milliseconds until the next job is due or a lease lapses, when the script has read it. */
   readonly nextMs?: number | undefined
 }
@@ -76,6 +78,7 @@ function readClaim(reply: Reply | undefined): Claimed {
   const next = integer(nextMs)
   return {
     paused: text(status) === 'paused',
+    capped: text(status) === 'full',
     more: text(status) === 'ok' && next === 0,
     nextMs: next < 0 ? undefined : next,
     jobs: groups(rest, 4).map(([id, payload, token, leaseMs]) => ({
@@ -117,8 +120,12 @@ function wrongType(error: unknown): 'wrong type' {
   throw error
 }
 
+/** Whether the last claim of the queue in this isolate returned jobs. */
+export const wasBusy = ({ memory }: QueueContext): boolean => memory.wasBusy
+
 /** When to claim again after a claim that returned `jobs`, in ms: later while the queue stays empty. */
 export function hintMs({ memory }: QueueContext, jobs: number, nextMs: number | undefined): number {
+  memory.wasBusy = jobs > 0
   if (jobs > 0) {
     memory.emptyClaims = 0
     return 0

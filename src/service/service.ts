@@ -19,10 +19,11 @@ import {
 import { createTransport, queryOf } from '../client/transport.ts'
 import type { Bindings } from '../deployment.ts'
 import { newToken, tokenEntry } from '../protocol/tokens.ts'
+import { durableWakeOf } from '../wake/durable-object.ts'
 import type { ArgumentsOf, Page, PageOptions, PayloadFormat, QueueBinding } from './binding.ts'
 
 /** Its memory of the database is separate from that of the HTTP API. */
-const app = createApp()
+const app = createApp({ wake: durableWakeOf })
 
 /** The isolate's own token and the secret that lists it. */
 type Access = { readonly token: string; readonly secret: Promise<string> }

@@ -29,6 +29,9 @@ export type RunningWorker = {
   stop(): Promise<void>
 }
 
+/** The name of the Worker among those of the runtime. */
+const NAME = 'echomq-edge'
+
 /** How much of a suppressed log is shown when the Worker does not start. */
 const SHOWN_CHARACTERS = 2_000
 
@@ -101,6 +104,14 @@ export async function startWorker({ built, port, bindings, quiet }: WorkerOption
   }
 }
 
+const objectBindings = ({ durableObjects }: BuiltWorker) =>
+  Object.fromEntries(
+    Object.entries(durableObjects).map(([binding, exportName]) => [
+      binding,
+      { type: 'durable-object' as const, worker: NAME, exportName },
+    ]),
+  )
+
 /** How miniflare runs a built Worker. `bench/` uses it too, without the front. */
 export function miniflareOptions(built: BuiltWorker, bindings: WorkerOptions['bindings']) {
   return {
@@ -111,7 +122,7 @@ export function miniflareOptions(built: BuiltWorker, bindings: WorkerOptions['bi
     workers: [
       {
         config: {
-          name: 'echomq-edge',
+          name: NAME,
           compatibilityDate: built.compatibilityDate,
           compatibilityFlags: [...built.compatibilityFlags],
           manifest: {
@@ -121,7 +132,17 @@ export function miniflareOptions(built: BuiltWorker, bindings: WorkerOptions['bi
               [GUARD]: { type: 'esm', contents: guardedWorker(built.mainModule) },
             },
           },
-          env: { ...toBindings({ ...built.vars, ...bindings }), ...assetsBinding(built) },
+          exports: Object.fromEntries(
+            Object.values(built.durableObjects).map((name) => [
+              name,
+              { type: 'durable-object' as const, storage: 'sqlite' as const },
+            ]),
+          ),
+          env: {
+            ...toBindings({ ...built.vars, ...bindings }),
+            ...assetsBinding(built),
+            ...objectBindings(built),
+          },
           ...(built.assets && { assets: { directory: built.assets.directory, hasUserWorker: true } }),
         },
       },

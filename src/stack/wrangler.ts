@@ -29,6 +29,8 @@ export type BuiltWorker = {
   readonly vars: Readonly<Record<string, Json>>
   /** The static assets and the name of their binding. */
   readonly assets?: { readonly binding: string; readonly directory: string }
+  /** The classes of Durable Objects by the name of their binding. */
+  readonly durableObjects: Readonly<Record<string, string>>
   /** Size of all modules together. */
   readonly bytes: number
   readonly gzippedBytes: number
@@ -41,7 +43,13 @@ type Metadata = {
   readonly compatibility_flags?: readonly string[]
   readonly bindings: readonly Binding[]
 }
-type Binding = { readonly name: string; readonly type: string; readonly text?: string; readonly json?: Json }
+type Binding = {
+  readonly name: string
+  readonly type: string
+  readonly text?: string
+  readonly json?: Json
+  readonly class_name?: string
+}
 
 const PROJECT = fileURLToPath(new URL('../..', import.meta.url))
 
@@ -126,6 +134,7 @@ async function readUpload(upload: Buffer<ArrayBuffer>): Promise<BuiltWorker> {
   const all = Buffer.concat(contents)
   const metadata: Metadata = JSON.parse(String(form.get('metadata')))
   const assets = metadata.bindings.find(({ type }) => type === 'assets')
+  const objects = metadata.bindings.filter(({ type }) => type === 'durable_object_namespace')
   return {
     mainModule: metadata.main_module,
     modules,
@@ -133,9 +142,10 @@ async function readUpload(upload: Buffer<ArrayBuffer>): Promise<BuiltWorker> {
     compatibilityFlags: metadata.compatibility_flags ?? [],
     vars: Object.fromEntries(
       metadata.bindings
-        .filter((binding) => binding !== assets)
+        .filter((binding) => binding !== assets && !objects.includes(binding))
         .map((binding) => [binding.name, toVariable(binding)]),
     ),
+    durableObjects: Object.fromEntries(objects.map(({ name, class_name = '' }) => [name, class_name])),
     ...(assets === undefined ? {} : { assets: { binding: assets.name, directory: SITE } }),
     bytes: all.length,
     gzippedBytes: gzipSync(all, { level: 9 }).length,
