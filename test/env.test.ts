@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest'
 import { parseEnv } from '../src/env.ts'
-import { readTokens, type TokenEntry } from '../src/protocol/tokens.ts'
 import { DEFAULT_LIMITS } from '../src/protocol/limits.ts'
 import { readTokens, type TokenEntry } from '../src/protocol/tokens.ts'
 
