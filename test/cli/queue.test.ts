@@ -50,7 +50,7 @@ async function fileWith(text: string | Uint8Array): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'emq-cli-'))
   onTestFinished(() => rm(folder, { recursive: true }))
   await writeFile(join(folder, 'payload'), text)
-  return `@${join(folder, 'payload')}`
+  return join(folder, 'payload')
 }
 
 describe('a job', () => {
@@ -86,7 +86,7 @@ describe('a job', () => {
   test('a payload keeps every digit, from the file to the output', async () => {
     const queue = freshQueue()
     const payload = '{"n":9007199254740993,"x":1.0,\n  "e":1e400}'
-    await ok('enqueue', queue, await fileWith(`${payload}\n`))
+    await ok('enqueue', queue, '--file', await fileWith(`${payload}\n`))
     const { id } = await queueOf(queue)
       .jobs()
       [Symbol.asyncIterator]()
@@ -133,14 +133,17 @@ describe('a job', () => {
     expect((await runCli(['enqueue', queue], { env, stdin: '{"a":1}\n' })).code).toBe(0)
     expect((await runCli(['enqueue', queue, '-', '--text'], { env, stdin: 'a\u001b[31m\nb' })).code).toBe(0)
     const claimed = await ok('claim', queue, '--limit', '2')
-    expect(linesOf(claimed).map((line) => line.split('  ').at(-1))).toEqual(['{"a":1}', 'a\ufffd[31m\ufffdb'])
+    expect(linesOf(claimed).map((line) => line.split('  ').at(-1))).toEqual([
+      '{"a":1}',
+      'a\\u001b[31m\\u000ab',
+    ])
   })
 
   test('enqueue --lines enqueues one job per line and skips empty lines', async () => {
     const queue = freshQueue()
     const input = await fileWith('1\n\n2\r\n{"three":3.0}\n')
-    expect(await ok('enqueue', queue, input, '--lines')).toBe('3 enqueued\n')
-    expect(jsonOf(await ok('enqueue', queue, input, '--lines', '--json'))).toEqual(
+    expect(await ok('enqueue', queue, '--file', input, '--lines')).toBe('3 enqueued\n')
+    expect(jsonOf(await ok('enqueue', queue, '--file', input, '--lines', '--json'))).toEqual(
       Array(3).fill({ id: expect.stringMatching(/^JOB\w{11}$/), status: 'enqueued' }),
     )
     expect(await ok('claim', queue, '--limit', '10', '--json')).toContain('"payload":{"three":3.0}}')
@@ -163,7 +166,7 @@ describe('observing and operating', () => {
     const queue = await deadJobs(3, 'mailbox\u001b]0;x full')
     const dead = linesOf(await ok('jobs', queue, '--state', 'dead', '--limit', '2'))
     expect(dead).toHaveLength(2)
-    expect(dead[0]).toMatch(/^JOB\w{11} {2}dead {2}attempts 1 {2}\S+Z {2}mailbox\ufffd\]0;x full$/)
+    expect(dead[0]).toMatch(/^JOB\w{11} {2}dead {2}attempts 1 {2}\S+Z {2}mailbox\\u001b\]0;x full$/)
     const [first] = jsonOf(await ok('jobs', queue, '--state', 'dead', '--oldest', '--limit', '1', '--json'))
     const one = await ok('jobs', queue, first.id)
     expect(one).toMatch(/^state +dead$/m)
