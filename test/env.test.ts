@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { parseEnv } from '../src/env.ts'
-import { readTokens, type TokenEntry } from '../src/protocol/tokens.ts'
 import { DEFAULT_LIMITS } from '../src/protocol/limits.ts'
+import { readTokens, type TokenEntry } from '../src/protocol/tokens.ts'
 
 const SHA256 = 'ab'.repeat(32)
 const ENTRY: TokenEntry = { name: 'web', sha256: SHA256, scopes: ['produce'], queues: ['emails', 'orders.*'] }

@@ -175,6 +175,8 @@ function fill(template: string, queue: string): RegExp {
     .replace('{q}', `{${queue}}`)
     .replace(/[{}.:]/g, '\\$&')
     .replace(/<(id|key|claimId)>/, '[A-Za-z0-9._:-]+')
+    // Empty without a key for the batch.
+    .replace('<batchKey>', '[A-Za-z0-9._:-]*')
     .replace('<set>', '(pending|active|schedule|dead)')
   return new RegExp(`^${literal}$`)
 }
