@@ -10,7 +10,7 @@
 import * as z from 'zod'
 import { readJson } from './protocol/json-text.ts'
 import { isQueueName, isQueuePattern, isWirePattern, isWireVersion, wireMatches } from './protocol/keys.ts'
-import { DEFAULT_LIMITS, type Limits, MAX_CLAIM_BYTES } from './protocol/limits.ts'
+import { DEFAULT_LIMITS, LARGEST_PAYLOAD_BYTES, type Limits } from './protocol/limits.ts'
 
 export const SCOPES = ['produce', 'consume', 'observe', 'observe:payload', 'operate'] as const
 
@@ -219,7 +219,7 @@ export const parseEnv = (bindings: Readonly<Record<string, unknown>>): EnvReadin
     queues: optional('EMQ_QUEUES', queues, []),
     allowedOrigins: isOpenToAll ? ['*'] : optional('EMQ_ALLOWED_ORIGINS', origins, []),
     limits: {
-      maxPayloadBytes: optional('EMQ_MAX_PAYLOAD_BYTES', integer(MAX_CLAIM_BYTES), maxPayloadBytes),
+      maxPayloadBytes: optional('EMQ_MAX_PAYLOAD_BYTES', integer(LARGEST_PAYLOAD_BYTES), maxPayloadBytes),
       maxBodyBytes: optional('EMQ_MAX_BODY_BYTES', integer(MAX_MAX_BODY_BYTES), maxBodyBytes),
       redisTimeoutMs: optional('EMQ_REDIS_TIMEOUT_MS', integer(MAX_REDIS_TIMEOUT_MS), redisTimeoutMs),
       maxWaiting: optional('EMQ_MAX_WAITING', integer(MAX_MAX_WAITING), maxWaiting),

@@ -28,7 +28,7 @@ type Batch = { status: string; nextMs: number; ids: string[]; tokens: string[]; 
 
 function batch(reply: unknown): Batch {
   const [status, nextMs, ...jobs] = reply as [string, number, ...(string | number)[]]
-  const every = <T>(offset: number) => jobs.filter((_, i) => i % 4 === offset) as T[]
+  const every = <T>(offset: number) => jobs.filter((_, i) => i % 7 === offset) as T[]
   return { status, nextMs, ids: every(0), tokens: every(2), leases: every(3) }
 }
 

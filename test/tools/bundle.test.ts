@@ -157,8 +157,8 @@ describe('the sources', () => {
     }))
       expect(policyOf).toContain(`${field} = whole(${field}) or ${value},`)
     expect(claimMany).toContain(`leaseOfQueue or ${DEFAULT_LEASE_MS})`)
-    for (const text of [claimMany, list]) expect(text).toMatch(/MAX_BYTES(, \w+)* = 8 \* 1024 \* 1024\b/)
-    expect(MAX_CLAIM_BYTES).toBe(8 * 1024 * 1024)
+    for (const text of [claimMany, list]) expect(text).toMatch(/MAX_BYTES(, \w+)* = 4 \* 1024 \* 1024\b/)
+    expect(MAX_CLAIM_BYTES).toBe(4 * 1024 * 1024)
   })
 
   test('read the clock of the server in one place, and never a clock of the caller', () => {
