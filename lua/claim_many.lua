@@ -222,7 +222,7 @@ local function promote(ids, keys, jobPrefix, now)
       local home = stays and setOf(state, keys)
       if home then stays = livesElsewhere(id, keys.schedule, home) end
       if not stays then
-        write('HSET', row, 'state', 'pending', 'since', ms(now))
+        if state ~= 'pending' then write('HSET', row, 'state', 'pending', 'since', ms(now)) end
         append(moved, 0, id)
       end
     else

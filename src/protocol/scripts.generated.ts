@@ -134,7 +134,7 @@ local function promote(ids, keys, jobPrefix, now)
       local home = stays and setOf(state, keys)
       if home then stays = livesElsewhere(id, keys.schedule, home) end
       if not stays then
-        write('HSET', row, 'state', 'pending', 'since', ms(now))
+        if state ~= 'pending' then write('HSET', row, 'state', 'pending', 'since', ms(now)) end
         append(moved, 0, id)
       end
     else
@@ -432,7 +432,7 @@ return {id, redis.call('HGET', jk, 'payload'), att}
   },
   claim_many: {
     name: "claim_many",
-    sha1: "e741193b835dc978db5a34d5a57def5723c68c51",
+    sha1: "773690cc5a242148590431af0855d59da1c3d5da",
     keys: ["emq:{q}:active","emq:{q}:pending","emq:{q}:schedule","emq:{q}:dead","emq:{q}:metrics:failed","emq:{q}:metrics:ghosts","emq:{q}:meta","emq:{q}:start-by"],
     optionalKeys: ["emq:{q}:claim:<claimId>"],
     args: ["jobPrefix","leaseMs","limit","jitter"],
@@ -949,7 +949,7 @@ return planned
   },
   promote: {
     name: "promote",
-    sha1: "c1f6fabd84e3c6bdddc6a5a3106b065c132d6cab",
+    sha1: "8acd70c1c89f464bb73816c72e0a5297d584efa9",
     keys: ["emq:{q}:schedule","emq:{q}:pending"],
     optionalKeys: ["emq:{q}:metrics:ghosts","emq:{q}:active","emq:{q}:dead"],
     args: ["jobPrefix","limit","report?"],
@@ -1454,7 +1454,7 @@ return replies
   },
   sweep: {
     name: "sweep",
-    sha1: "88a6f83897415cc2cdbdfeaecaf79f85840ed807",
+    sha1: "73303cf5b4e1ad1af9c77e549d700832f4bc2db7",
     keys: ["emq:{q}:active","emq:{q}:pending","emq:{q}:schedule","emq:{q}:dead","emq:{q}:metrics:failed","emq:{q}:metrics:ghosts","emq:{q}:meta","emq:{q}:start-by"],
     args: ["jobPrefix","limit","jitter"],
     repeatable: true,

@@ -411,7 +411,7 @@ describe('what a run costs', () => {
       'settle',
       'active by its first claim',
       (hand) => hand.settle([{ action: 'release', id: ID, token: 1, ms: 0 }]),
-      5,
+      6,
     ],
     [
       'settle',
@@ -422,7 +422,7 @@ describe('what a run costs', () => {
     ['sweep', 'no row', (hand) => hand.sweep(), 'base'],
     ['redrive', 'dead by a fail', (hand) => hand.redrive(ID), 'base'],
     ['redrive_many', 'no row', (hand) => hand.redriveMany(), 'base'],
-    ['redrive_many', 'dead by a fail', (hand) => hand.redriveMany(), 8],
+    ['redrive_many', 'dead by a fail', (hand) => hand.redriveMany(), 9],
     ['reschedule', 'scheduled by a delay', (hand) => hand.reschedule(ID, { delayMs: LATER }), 'base'],
     ['reschedule', 'scheduled by a delay', (hand) => hand.reschedule(ID, { delayMs: 0 }), 6],
     ['remove', 'active with a lapsed lease', (hand) => hand.remove(ID), 'base'],
