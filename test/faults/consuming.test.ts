@@ -1,6 +1,6 @@
 /** Faults of consumers: what a claim tells, whose claim it is, and rows that other clients spoilt. */
 import { describe, expect, test } from 'vitest'
-import { apiOn } from '../support/api.ts'
+import { apiOn, TOKENS } from '../support/api.ts'
 import { expectConsistent } from '../support/census.ts'
 import { queueOn } from '../support/queue.ts'
 import { rawRedis } from '../support/raw-redis.ts'
@@ -46,6 +46,17 @@ test('176: a job that died of its first failure has it in its history, and the t
   expect(String(await raw.run('HGET', queue.keys.job(id), 'since'))).toMatch(/^\d{13}$/)
 })
 
+test('187: two tokens that choose the same claimId make two claims', async () => {
+  const queue = queueOn(apiOn(shared))
+  const ids = await queue.enqueueMany(4)
+  const body = { limit: 2, claimId: '1' }
+  const claimed = async (token: string) =>
+    (await queue.post('claim', body, { token })).json.jobs.map(({ id }: { id: string }) => id)
+  expect(await claimed(TOKENS.operator)).toEqual(ids.slice(0, 2))
+  expect(await claimed(TOKENS.consumer)).toEqual(ids.slice(2))
+  expect(await claimed(TOKENS.operator)).toEqual(ids.slice(0, 2))
+})
+
 test('204: an extended job is returned by a repeat of its claim, although its first lease is over', async () => {
   const queue = queueOn(apiOn(shared))
   const id = await queue.enqueue()
@@ -53,7 +64,7 @@ test('204: an extended job is returned by a repeat of its claim, although its fi
   const [first] = await queue.claim(body)
   const endsAt = Date.now() + 300
   await queue.post(`jobs/${id}/extend`, { token: 1, leaseMs: 60_000 })
-  await until(() => Date.now() > endsAt)
+  await until(async () => Date.now() > endsAt)
   const [again] = await queue.claim(body)
   expect([again?.id, again?.token]).toEqual([id, first?.token])
 })

@@ -10,7 +10,7 @@ import { census } from '../support/census.ts'
 import { bareRedis } from './support/bare.ts'
 import { type Hand, handOn } from './support/hand.ts'
 import { outcome } from './support/results.ts'
-import { look, serverNow, until, untilServer } from './support/world.ts'
+import { look, serverNow, untilServer } from './support/world.ts'
 
 const redis = bareRedis()
 
