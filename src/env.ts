@@ -8,24 +8,10 @@
  * what is missing. They fail closed: without a usable `EMQ_TOKENS` there is no token, without a usable Redis none.
  */
 import * as z from 'zod'
-import { readJson } from './protocol/json-text.ts'
-import { isQueueName, isQueuePattern, isWirePattern, isWireVersion, wireMatches } from './protocol/keys.ts'
+import { isQueueName, isWirePattern, isWireVersion, wireMatches } from './protocol/keys.ts'
 import { DEFAULT_LIMITS, LARGEST_PAYLOAD_BYTES, type Limits } from './protocol/limits.ts'
-
-export const SCOPES = ['produce', 'consume', 'observe', 'observe:payload', 'operate'] as const
-
-/** What a token may do; `allows` in `http/auth.ts` knows which scope includes which. */
-export type Scope = (typeof SCOPES)[number]
-
-/** A live token in `EMQ_TOKENS`: its digest and its permissions, never the token itself. */
-export type TokenEntry = {
-  readonly name: string
-  /** SHA-256 of the token, 64 lower-case hex digits. */
-  readonly sha256: string
-  readonly scopes: readonly Scope[]
-  /** Queue names, or prefixes ending in `*`. */
-  readonly queues: readonly string[]
-}
+import { isBlank, MISSING, type Reading, read, text } from './protocol/reading.ts'
+import { readTokens, type TokenEntry } from './protocol/tokens.ts'
 
 export type RedisSettings = {
   /** Base URL of the REST endpoint, without a slash at the end. */
@@ -61,20 +47,12 @@ export type EnvReading =
       readonly settings: Settings
     }
 
-/** A value, or why the variable cannot be used, without its value. */
-type Reading<T> = { readonly value: T } | { readonly problem: string }
-
-const MISSING = { problem: 'is missing' }
 const DEFAULT_WIRE_ACCEPT: readonly string[] = ['echomq:2.', 'echomq:3.']
 
 const MAX_REDIS_TIMEOUT_MS = 60_000
 const MAX_MAX_WAITING = 10_000
 /** An isolate has 128 MB, and holds a body as bytes, as text and as values. */
 const MAX_MAX_BODY_BYTES = 32 * 1024 * 1024
-const MAX_TOKEN_NAME_CHARS = 128
-
-const text = (isRight: (text: string) => boolean, rule: string) =>
-  z.custom<string>((value) => typeof value === 'string' && isRight(value), rule)
 
 /** A list with commas and no spaces. */
 const listOf = (isEntry: (text: string) => boolean, what: string) =>
@@ -107,48 +85,6 @@ const restUrl = text((url) => /^\S+$/.test(url), 'must be a URL without spaces')
 
 const restToken = text((token) => /^[\x21-\x7e]+$/.test(token), 'must be printable ASCII without spaces')
 
-const nameRule = `needs a "name" of 1 to ${MAX_TOKEN_NAME_CHARS} printable characters`
-const digestRule = 'needs a "sha256" of 64 hex digits'
-const scopesRule = `needs "scopes", a list of at least one of ${SCOPES.join(', ')}`
-const queuesRule = 'needs "queues", a list of at least one queue name or prefix ending in *'
-
-const tokenEntry = z.strictObject(
-  {
-    name: text((name) => name.length <= MAX_TOKEN_NAME_CHARS && /^\P{C}+$/u.test(name), nameRule),
-    sha256: text((digest) => /^[0-9A-Fa-f]{64}$/.test(digest), digestRule).transform((digest) =>
-      digest.toLowerCase(),
-    ),
-    scopes: z.array(z.enum(SCOPES, scopesRule), scopesRule).min(1, scopesRule),
-    queues: z.array(text(isQueuePattern, queuesRule), queuesRule).min(1, queuesRule),
-  },
-  {
-    error: ({ code }) =>
-      code === 'unrecognized_keys'
-        ? 'must have the fields name, sha256, scopes, queues and no others'
-        : 'must be an object',
-  },
-)
-
-const tokensRule = 'must be a JSON array of token entries, each key given once'
-const tokenList = z
-  .string(tokensRule)
-  .transform((secret) => {
-    // As strict as for a request: if a key is given twice, it is unclear which value holds.
-    const json = readJson(new TextEncoder().encode(secret))
-    return json.ok ? json.value : undefined
-  })
-  .pipe(z.array(tokenEntry, tokensRule).min(1, 'lists no token'))
-  .superRefine((tokens, context) => {
-    const digests = tokens.map(({ sha256 }) => sha256)
-    const again = digests.findIndex((digest, index) => digests.indexOf(digest) < index)
-    if (again >= 0)
-      context.addIssue({
-        code: 'custom',
-        path: [again],
-        message: 'lists the token of an earlier entry again',
-      })
-  })
-
 const isOrigin = (origin: string): boolean =>
   // A star is a valid character of a host, but a caller who writes one means a wildcard.
   !origin.includes('*') &&
@@ -160,25 +96,6 @@ const queues = listOf(isQueueName, 'a queue name')
 const origins = listOf(isOrigin, 'an exact origin such as https://app.example.com')
 const wireClaim = text(isWireVersion, 'must be a wire version such as echomq:3.0.0')
 const wireAccept = listOf(isWirePattern, 'a wire version or a prefix ending in a dot or *')
-
-/** Validates a value. Every message of these schemas is ours: none of them repeats the value. */
-function read<T>(schema: z.ZodType<T>, value: unknown): Reading<T> {
-  const result = schema.safeParse(value)
-  if (result.success) return { value: result.data }
-  const [issue] = result.error.issues
-  const [index] = issue?.path ?? []
-  const message = issue?.message ?? 'cannot be used'
-  return { problem: typeof index === 'number' ? `entry ${index + 1} ${message}` : message }
-}
-
-const isBlank = (value: unknown): boolean => value === undefined || value === null || value === ''
-
-/**
- * The entries of the secret `EMQ_TOKENS`. One wrong entry makes all of them unusable, so that a typo is noticed at
- * once and not when a caller is rejected.
- */
-export const readTokens = (secret: unknown): Reading<readonly TokenEntry[]> =>
-  isBlank(secret) ? MISSING : read(tokenList, secret)
 
 /**
  * The settings of a deployment.

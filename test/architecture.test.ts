@@ -75,7 +75,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   http: ['protocol', 'queue', 'wake', 'http', 'maintenance', 'errors', 'env'],
   reference: ['protocol', 'http', 'errors', 'env', 'reference'],
   app: ['protocol', 'queue', 'http', 'reference', 'maintenance', 'errors', 'env', 'deployment'],
-  service: ['app', 'deployment', 'http', 'client', 'service', 'wake'],
+  service: ['app', 'deployment', 'protocol', 'client', 'service', 'wake'],
   worker: ['app', 'deployment', 'maintenance', 'service', 'wake', 'env', 'queue', 'protocol'],
   bundle: ['protocol'],
   index: ['app', 'deployment', 'maintenance', 'service', 'wake'],

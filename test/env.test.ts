@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { parseEnv, readTokens, type TokenEntry } from '../src/env.ts'
+import { parseEnv } from '../src/env.ts'
+import { readTokens, type TokenEntry } from '../src/protocol/tokens.ts'
 import { DEFAULT_LIMITS } from '../src/protocol/limits.ts'
 
 const SHA256 = 'ab'.repeat(32)

@@ -1,7 +1,7 @@
 /**
  * What the commands print: results on stdout, everything else on stderr. With --json each result is one line of JSON.
  *
- * Nothing that callers stored reaches a terminal as control characters.
+ * Stored text never reaches a terminal with control characters.
  */
 import type { Job, JobView } from '../client/index.ts'
 
@@ -16,13 +16,13 @@ export function printJson(value: unknown): void {
   print(JSON.stringify(value))
 }
 
-/** Text as it is, but for characters that would steer a terminal. */
+/** Replaces the characters that would control a terminal. */
 export function plain(text: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
   return text.replace(/[\u0000-\u001f\u007f-\u009f]/g, (character) => (character === '\t' ? ' ' : '\ufffd'))
 }
 
-const isJson = (text: string): boolean => {
+function isJson(text: string): boolean {
   try {
     JSON.parse(text)
     return true
@@ -31,10 +31,12 @@ const isJson = (text: string): boolean => {
   }
 }
 
-/** What is stored, on one line. In JSON a line break can only stand between two tokens. */
-const oneLine = (text: string): string => text.replace(/[\r\n\t]/g, ' ')
+/** JSON on one line: a line break in JSON is always between two tokens. */
+function oneLine(json: string): string {
+  return json.replace(/[\r\n\t]/g, ' ')
+}
 
-/** A job as a line of JSON: as the API has it, the payload with every digit that is stored. */
+/** A job as a line of JSON, as the API returns it; the payload keeps every stored digit. */
 export function jobJson({ payload: given, text = given, ...job }: TextJob): string {
   if (text === undefined) return JSON.stringify(job)
   if (!isJson(text)) return JSON.stringify({ ...job, text })
@@ -47,14 +49,11 @@ export function payloadText({ payload, text = payload, base64 }: TextJob): strin
   return plain(isJson(text) ? oneLine(text) : text)
 }
 
-/** Rows as aligned columns. */
+/** Prints rows as aligned columns. */
 export function printTable(rows: readonly (readonly string[])[]): void {
   const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)))
-  for (const row of rows)
-    print(
-      row
-        .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-        .join('  ')
-        .trimEnd(),
-    )
+  for (const row of rows) {
+    const cells = row.map((cell, column) => cell.padEnd(widths[column] ?? 0))
+    print(cells.join('  ').trimEnd())
+  }
 }

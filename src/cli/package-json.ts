@@ -1,7 +1,7 @@
-/** What the command line must know of the package it is in. */
+/** The parts of package.json that the command line needs. */
 import { readFileSync } from 'node:fs'
 
-// Two folders up from here and from where it is built to.
+// Two folders up, from the source and from the built file.
 const { version, peerDependencies, peerDependenciesMeta } = JSON.parse(
   readFileSync(new URL('../../package.json', import.meta.url), 'utf8'),
 )

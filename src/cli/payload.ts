@@ -1,11 +1,11 @@
 /**
- * Payloads as they are given: an argument, `@file`, or stdin. Bytes that are not UTF-8 are refused, never replaced.
+ * Reads payloads: an argument, `@file`, or stdin. Bytes that are not UTF-8 are rejected, never replaced.
  */
 import { readFile } from 'node:fs/promises'
 import { buffer } from 'node:stream/consumers'
-import { UsageError } from './usage-error.ts'
+import { UsageError } from './failure.ts'
 
-/** The text that an argument stands for; without one, or with `-`, all of stdin. */
+/** The text of an argument; without one, or with `-`, all of stdin. */
 export async function readText(argument: string | undefined): Promise<string> {
   if (argument !== undefined && argument !== '-' && !argument.startsWith('@')) return argument
   const bytes = argument?.startsWith('@') ? await readInput(argument.slice(1)) : await readStdin()
@@ -26,17 +26,17 @@ async function readInput(file: string): Promise<Buffer> {
 
 function readStdin(): Promise<Buffer> {
   if (process.stdin.isTTY)
-    throw new UsageError('There is no payload: give it as an argument, as @file, or on stdin.')
+    throw new UsageError('The payload is missing: give it as an argument, as @file, or on stdin.')
   return buffer(process.stdin)
 }
 
-/** JSON as it was written, every digit of it, without the space around it; undefined when it is none. */
+/** JSON exactly as it was written, without the space around it; undefined when the text is not JSON. */
 export function jsonOf(text: string): string | undefined {
   try {
     JSON.parse(text)
     return text.trim()
   } catch {
-    // The parser's own words would quote the payload.
+    // The parser's own message would quote the payload.
     return undefined
   }
 }

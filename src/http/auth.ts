@@ -4,8 +4,8 @@
  * Only the SHA-256 digests of tokens are known. The digest of a caller is compared with every listed digest in constant
  * time. An empty list rejects every caller. A token is never logged, stored or repeated. Needs only WebCrypto.
  */
-import type { Scope, TokenEntry } from '../env.ts'
 import { queueMatches } from '../protocol/keys.ts'
+import { type Scope, sha256Hex, type TokenEntry } from '../protocol/tokens.ts'
 
 /** The permissions of a caller, from the entry of its token. */
 export type Grant = Pick<TokenEntry, 'name' | 'scopes' | 'queues'>
@@ -16,16 +16,8 @@ const MAX_HEADER_CHARS = 1024
 /** RFC 6750 and RFC 9110: the scheme in any case, then spaces (no tab), then one token68. */
 const BEARER = /^bearer +([A-Za-z0-9._~+/-]+=*)$/i
 
-const TOKEN_PREFIX = 'emq_'
-const TOKEN_BYTES = 32
-
 const bearerToken = (header: string): string | undefined =>
   header.length <= MAX_HEADER_CHARS ? BEARER.exec(header)?.[1] : undefined
-
-const sha256Hex = async (text: string): Promise<string> => {
-  const digest = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(text))
-  return Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, '0')).join('')
-}
 
 /** Compares two hex digests, always every digit of them. */
 const isSameDigest = (a: string, b: string): boolean => {
@@ -64,18 +56,3 @@ const grantsScope = (granted: Scope, wanted: Scope): boolean =>
 export const allows = (grant: Grant, scope: Scope, queue?: string): boolean =>
   grant.scopes.some((granted) => grantsScope(granted, scope)) &&
   (queue === undefined || grant.queues.some((pattern) => queueMatches(pattern, queue)))
-
-/** A new token: `emq_` and 256 random bits in base64url. */
-export const newToken = (): string => {
-  const bytes = crypto.getRandomValues(new Uint8Array(TOKEN_BYTES))
-  const base64 = btoa(String.fromCharCode(...bytes))
-  return TOKEN_PREFIX + base64.replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '')
-}
-
-/** The entry of a token for `EMQ_TOKENS`. */
-export const tokenEntry = async (token: string, { name, scopes, queues }: Grant): Promise<TokenEntry> => ({
-  name,
-  sha256: await sha256Hex(token),
-  scopes,
-  queues,
-})

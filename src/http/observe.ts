@@ -1,11 +1,11 @@
 /** Observing: stats, pages of jobs, single jobs and metrics. Payloads and error texts need `observe:payload`. */
 import * as z from 'zod'
-import type { Scope } from '../env.ts'
 import { mintedAt } from '../protocol/ids.ts'
 import { JsonText } from '../protocol/json-text.ts'
 import { isQueueName, queueMatches } from '../protocol/keys.ts'
 import { DEFAULT_PAGE, MAX_PAGE } from '../protocol/limits.ts'
 import { JOB_STATES } from '../protocol/states.ts'
+import type { Scope } from '../protocol/tokens.ts'
 import type { PageCursor, QueueStats } from '../queue/observe.ts'
 import { allows, type Grant } from './auth.ts'
 import { storedJobText } from './jobs-json.ts'

@@ -3,9 +3,10 @@
  * the OpenAPI document is generated from it.
  */
 import type * as z from 'zod'
-import type { Scope, Settings } from '../env.ts'
+import type { Settings } from '../env.ts'
 import type { ErrorCode } from '../errors.ts'
 import type { JobId } from '../protocol/ids.ts'
+import type { Scope } from '../protocol/tokens.ts'
 import type { Database, Queue } from '../queue/database.ts'
 import type { Wake } from '../wake/wake.ts'
 import type { Grant } from './auth.ts'

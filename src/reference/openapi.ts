@@ -9,11 +9,11 @@ import {
   type ZodOpenApiResponseObject,
   type ZodOpenApiResponsesObject,
 } from 'zod-openapi'
-import type { Scope } from '../env.ts'
 import { ERRORS, type ErrorCode } from '../errors.ts'
 import { readinessSchema } from '../http/health.ts'
 import type { Route } from '../http/route.ts'
 import { problemSchema } from '../http/schemas.ts'
+import type { Scope } from '../protocol/tokens.ts'
 import { EXAMPLE_ID, EXAMPLE_QUEUE, EXAMPLES, type Example, PROBLEM_EXAMPLES } from './examples.ts'
 
 export type OpenApiDocument = ReturnType<typeof createDocument>

@@ -1,12 +1,9 @@
 /** The commands of this repository: their options, their help, and their exit codes. */
 
 import { Command, CommanderError } from 'commander'
-import { auditCommand } from '../cli/commands/audit.ts'
-import { tokenCommand } from '../cli/commands/token.ts'
 import { devCommand } from '../stack/dev-command.ts'
 import { parseUrl } from '../stack/options.ts'
 import type { Endpoint } from './conformance-run.ts'
-import { Failure } from './failure.ts'
 
 const OK = 0
 const FAILED = 1
@@ -14,7 +11,7 @@ const NOT_UNDERSTOOD = 2
 
 /**
  * Runs the command that the arguments name and prints its error, if any, to stderr. Returns the exit code: 0, 1 when
- * the command failed, 2 when the arguments are invalid, or the command's own code.
+ * the command failed, 2 when the arguments are invalid.
  */
 export async function runProgram(args: readonly string[]): Promise<number> {
   const program = new Command('echomq-edge')
@@ -22,8 +19,7 @@ export async function runProgram(args: readonly string[]): Promise<number> {
     .enablePositionalOptions()
     .exitOverride()
     .showHelpAfterError('(--help lists the options)')
-  for (const command of [devCommand(), tokenCommand(), auditCommand()])
-    program.addCommand(command.copyInheritedSettings(program))
+  program.addCommand(devCommand().copyInheritedSettings(program))
 
   // Each command is imported when it runs: the help of one must not need the dependencies of the others.
   program
@@ -75,6 +71,6 @@ export async function runProgram(args: readonly string[]): Promise<number> {
     // commander has printed its own errors.
     if (error instanceof CommanderError) return error.exitCode === 0 ? OK : NOT_UNDERSTOOD
     process.stderr.write(`error: ${error instanceof Error ? error.message : String(error)}\n`)
-    return error instanceof Failure ? error.exitCode : FAILED
+    return FAILED
   }
 }

@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { parseEnv, readTokens, SCOPES, type Scope } from '../../src/env.ts'
-import { allows, authenticate, type Grant, newToken, tokenEntry } from '../../src/http/auth.ts'
+import { parseEnv } from '../../src/env.ts'
+import { allows, authenticate, type Grant } from '../../src/http/auth.ts'
+import { newToken, readTokens, SCOPES, type Scope, tokenEntry } from '../../src/protocol/tokens.ts'
 
 describe('a bearer token', () => {
   const token = 'emq_T-._~+/9=='

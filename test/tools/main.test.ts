@@ -124,7 +124,6 @@ describe('dev', { timeout: START_TIMEOUT_MS }, () => {
 
 test.each([
   ['openapi'],
-  ['token', '--name', 'web', '--scopes', 'produce', '--queues', '*'],
   ['conformance'],
   ['demo'],
   ['dev', '--json', '--quiet', '--port', '0', '--rest-port', '0'],
