@@ -99,6 +99,7 @@ export async function startStack(options: StackOptions = {}): Promise<Stack> {
   const built = await building
   const bindings = {
     EMQ_TOKENS: devTokensSecret(),
+    EMQ_LOCAL_STACK: '1',
     ...emqVariables(options.env ?? {}),
     UPSTASH_REDIS_REST_URL: database.restUrl,
     UPSTASH_REDIS_REST_TOKEN: database.restToken,

@@ -406,6 +406,9 @@ describe('every response', () => {
       })
       expect(answer.status).toBe(status)
       expect(answer.headers.get('Cache-Control')).toBe('no-store')
+      // Fault 197.
+      expect(answer.headers.get('X-Content-Type-Options')).toBe('nosniff')
+      expect(answer.headers.get('Referrer-Policy')).toBe('no-referrer')
       expect(answer.headers.get('X-Request-Id')).toBe('my-request.1')
       if (status >= 400) {
         expect(answer.headers.get('Content-Type')).toBe('application/problem+json')
