@@ -82,6 +82,7 @@ export function bareWorker(built: BuiltWorker, source: string): BuiltWorker {
 /** The secrets and variables of our Worker. It waits longer for Redis than by default: a busy machine is no failure. */
 export const bindingsOf = ({ restUrl, restToken }: Database) => ({
   EMQ_TOKENS: devTokensSecret(),
+  EMQ_LOCAL_STACK: '1',
   EMQ_REDIS_TIMEOUT_MS: String(PATIENCE_MS),
   UPSTASH_REDIS_REST_URL: restUrl,
   UPSTASH_REDIS_REST_TOKEN: restToken,

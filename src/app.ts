@@ -4,14 +4,14 @@
  * Every response has a request id and `Cache-Control: no-store`. Only allowed origins get CORS headers. Every error is
  * a problem.
  */
-import { type Context, Hono } from 'hono'
+import { type Context, Hono, type MiddlewareHandler } from 'hono'
 import { cors } from 'hono/cors'
 import { createReference } from '#reference'
 import { type Bindings, createDeployments, type Deployment, type DeploymentOptions } from './deployment.ts'
 import { auditRoutes } from './http/audit.ts'
 import { consumeRoutes } from './http/consume.ts'
 import { type Backing, createDispatcher, methodNotAllowed } from './http/dispatch.ts'
-import { readiness } from './http/health.ts'
+import { createReadiness } from './http/health.ts'
 import { observeRoutes } from './http/observe.ts'
 import { operateRoutes } from './http/operate.ts'
 import { ProblemError, problemResponse } from './http/problem.ts'
@@ -37,12 +37,29 @@ export type AppOptions = DeploymentOptions & {
 
 type Env = { Bindings: Bindings; Variables: { requestId: string; deployment: Deployment } }
 
+/** The headers of every response, beside its request id. */
+const COMMON_HEADERS = [
+  ['Cache-Control', 'no-store'],
+  ['X-Content-Type-Options', 'nosniff'],
+  ['Referrer-Policy', 'no-referrer'],
+] as const
+
 /** An OpenAPI path (`{name}`) as a Hono path (`:name`). */
 const honoPath = (path: string): string => path.replace(/\{(\w+)\}/g, ':$1')
 
+/** Keeps the isolate alive for work; only Workers need that, and only they have the context. */
+function waitUntil(context: Context<Env>, work: Promise<unknown>): void {
+  try {
+    context.executionCtx.waitUntil(work)
+  } catch {
+    // Not in a Worker.
+  }
+}
+
 function backingOf({ env, database, wake }: Deployment): Backing {
   if (env.ok && database !== undefined) return { settings: env.settings, database, wake }
-  throw new ProblemError('misconfigured', env.ok ? 'No Redis is configured.' : `${env.problems.join('; ')}.`)
+  console.error(`misconfigured: ${env.ok ? 'there is no Redis' : env.problems.join('; ')}`)
+  throw new ProblemError('misconfigured', 'This deployment is not configured: its log has the details.')
 }
 
 /** An error as a problem. An internal error is logged whole; the response contains nothing of it. */
@@ -83,14 +100,6 @@ function toResponse(error: unknown, requestId: string): Response {
 export function createApp(options: AppOptions = {}, deploymentOf = createDeployments(options)) {
   const app = new Hono<Env>()
 
-  app.use(async (context, next) => {
-    context.set('requestId', requestIdOf(context.req.raw.headers))
-    context.set('deployment', deploymentOf(options.env ?? context.env ?? {}))
-    await next()
-    context.res.headers.set('X-Request-Id', context.var.requestId)
-    context.res.headers.set('Cache-Control', 'no-store')
-  })
-
   const crossOrigin = cors({
     origin: (origin) => origin,
     allowMethods: ['GET', 'HEAD', 'POST', 'PUT', 'DELETE'],
@@ -98,13 +107,23 @@ export function createApp(options: AppOptions = {}, deploymentOf = createDeploym
     exposeHeaders: ['X-Request-Id', 'Retry-After'],
     maxAge: 86_400,
   })
-  app.use(async (context, next) => {
-    const origin = context.req.header('Origin')
-    if (origin === undefined) return next()
+  const serve: MiddlewareHandler<Env> = async (context, next) => {
+    const origin = context.req.raw.headers.get('Origin')
+    if (origin === null) return next()
     const { allowedOrigins } = context.var.deployment.env.settings
     if (allowedOrigins.includes('*') || allowedOrigins.includes(origin)) return crossOrigin(context, next)
     // The preflight request of an origin that is not allowed.
     return context.req.method === 'OPTIONS' ? context.body(null, 204) : next()
+  }
+  // One middleware, because each costs every request a turn.
+  app.use(async (context, next) => {
+    context.set('requestId', requestIdOf(context.req.raw.headers))
+    context.set('deployment', deploymentOf(options.env ?? context.env ?? {}))
+    const response = await serve(context, next)
+    if (response instanceof Response) context.res = response
+    const { headers } = context.res
+    headers.set('X-Request-Id', context.var.requestId)
+    for (const [name, value] of COMMON_HEADERS) headers.set(name, value)
   })
 
   const open = (path: string, handle: (context: Context<Env>) => Promise<Response>): void => {
@@ -121,9 +140,13 @@ export function createApp(options: AppOptions = {}, deploymentOf = createDeploym
   open('/docs', (context) => reference.page(context.env))
   open('/docs/:file', (context) => reference.file(context.req.param('file') ?? '', context.env))
   open('/healthz', async (context) => context.json({ status: 'ok' }))
+  const readiness = createReadiness(options.now)
   open('/readyz', async (context) => {
     const { env, database } = context.var.deployment
-    const report = await readiness(env, database)
+    const checking = readiness(env, database)
+    // Other callers may wait for the same report: it must arrive even if this caller hangs up.
+    waitUntil(context, checking)
+    const report = await checking
     return context.json(report, report.status === 'ready' ? 200 : 503)
   })
 

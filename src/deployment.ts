@@ -23,20 +23,24 @@ export type DeploymentOptions = {
   readonly wake?: Wake | ((bindings: Bindings) => Wake)
 }
 
-/** Reads deployments from bindings; the last one is kept. */
+/** Reads deployments from bindings; the last one is kept. Changed bindings must be another object. */
 export function createDeployments(options: DeploymentOptions = {}): (bindings: Bindings) => Deployment {
-  let known: { fingerprint: string; deployment: Deployment } | undefined
+  let known: { bindings: Bindings; fingerprint: string; deployment: Deployment } | undefined
   return (bindings) => {
+    if (known?.bindings === bindings) return known.deployment
     const relevant = Object.entries(bindings).filter(([name]) => /^(EMQ_|UPSTASH_)/.test(name))
     const fingerprint = JSON.stringify(relevant)
-    if (known?.fingerprint === fingerprint) return known.deployment
+    if (known?.fingerprint === fingerprint) {
+      known.bindings = bindings
+      return known.deployment
+    }
     const env = parseEnv(bindings)
     const { wake: wakeOf = POLLING } = options
     const wake = typeof wakeOf === 'function' ? wakeOf(bindings) : wakeOf
     const { redis, limits } = env.settings
     const port = redis && createUpstashPort({ ...redis, timeoutMs: limits.redisTimeoutMs })
     const database = port && createDatabase(port, env.settings, options.now, wake.ring)
-    known = { fingerprint, deployment: { env, database, wake } }
+    known = { bindings, fingerprint, deployment: { env, database, wake } }
     return known.deployment
   }
 }

@@ -11,7 +11,7 @@ import * as z from 'zod'
 import { isQueueName, isWirePattern, isWireVersion, wireMatches } from './protocol/keys.ts'
 import { DEFAULT_LIMITS, LARGEST_PAYLOAD_BYTES, type Limits } from './protocol/limits.ts'
 import { isBlank, MISSING, type Reading, read, text } from './protocol/reading.ts'
-import { readTokens, type TokenEntry } from './protocol/tokens.ts'
+import { PUBLIC_DIGESTS, readTokens, type TokenEntry } from './protocol/tokens.ts'
 
 export type RedisSettings = {
   /** Base URL of the REST endpoint, without a slash at the end. */
@@ -52,7 +52,7 @@ const DEFAULT_WIRE_ACCEPT: readonly string[] = ['echomq:2.', 'echomq:3.']
 const MAX_REDIS_TIMEOUT_MS = 60_000
 const MAX_MAX_WAITING = 10_000
 /** An isolate has 128 MB, and holds a body as bytes, as text and as values. */
-const MAX_MAX_BODY_BYTES = 32 * 1024 * 1024
+const MAX_MAX_BODY_BYTES = 10 * 1024 * 1024
 
 /** A list with commas and no spaces. */
 const listOf = (isEntry: (text: string) => boolean, what: string) =>
@@ -124,13 +124,33 @@ export const parseEnv = (bindings: Readonly<Record<string, unknown>>): EnvReadin
     return isBlank(value) ? blank : take(variable, read(schema, value), unusable)
   }
 
+  /** The entries of `EMQ_TOKENS`, `EMQ_TOKENS_2`, ...: all of them, or none if one variable has a problem. */
+  const takeTokens = (): readonly TokenEntry[] => {
+    const before = problems.length
+    const seen = new Set<string>()
+    const variables = Object.keys(bindings).filter(
+      (name) => /^EMQ_TOKENS_\d+$/.test(name) && !isBlank(bindings[name]),
+    )
+    const tokens = ['EMQ_TOKENS', ...variables].flatMap((variable) => {
+      const entries = take(variable, readTokens(bindings[variable]), [])
+      if (!isLocalStack && entries.some(({ sha256 }) => PUBLIC_DIGESTS.has(sha256)))
+        problems.push(`${variable} lists a public development token, which only the local stack accepts`)
+      if (entries.some(({ sha256 }) => seen.has(sha256)))
+        problems.push(`${variable} lists a token of another variable again`)
+      for (const { sha256 } of entries) seen.add(sha256)
+      return entries
+    })
+    return problems.length === before ? tokens : []
+  }
+
+  const isLocalStack = bindings['EMQ_LOCAL_STACK'] === '1'
   const url = required('UPSTASH_REDIS_REST_URL', restUrl)
   const token = required('UPSTASH_REDIS_REST_TOKEN', restToken)
   const isOpenToAll = bindings['EMQ_ALLOWED_ORIGINS'] === '*'
   const { maxPayloadBytes, maxBodyBytes, redisTimeoutMs, maxWaiting, relookMs } = DEFAULT_LIMITS
   const settings: Settings = {
     redis: url === undefined || token === undefined ? undefined : { url, token },
-    tokens: take('EMQ_TOKENS', readTokens(bindings['EMQ_TOKENS']), []),
+    tokens: takeTokens(),
     wireClaim: optional<string | undefined>('EMQ_WIRE_CLAIM', wireClaim, undefined),
     wireAccept: optional('EMQ_WIRE_ACCEPT', wireAccept, DEFAULT_WIRE_ACCEPT, []),
     queues: optional('EMQ_QUEUES', queues, []),

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { parseEnv } from '../src/env.ts'
 import { DEFAULT_LIMITS } from '../src/protocol/limits.ts'
 import { readTokens, type TokenEntry } from '../src/protocol/tokens.ts'
+import { DEV_TOKENS, devTokensSecret } from '../src/stack/dev-tokens.ts'
 
 const SHA256 = 'ab'.repeat(32)
 const ENTRY: TokenEntry = { name: 'web', sha256: SHA256, scopes: ['produce'], queues: ['emails', 'orders.*'] }
@@ -24,6 +25,41 @@ describe('the environment', () => {
         allowedOrigins: [],
         limits: DEFAULT_LIMITS,
       },
+    })
+  })
+
+  test('192: parseEnv rejects the public development tokens outside of the local stack', () => {
+    for (const token of Object.values(DEV_TOKENS)) {
+      const secret = JSON.stringify(
+        JSON.parse(devTokensSecret()).filter(({ name }: TokenEntry) => name === token),
+      )
+      const env = parseEnv({ ...GOOD, EMQ_TOKENS: secret })
+      expect(env.settings.tokens).toEqual([])
+      expect(env.ok ? [] : env.problems).toEqual([
+        'EMQ_TOKENS lists a public development token, which only the local stack accepts',
+      ])
+      expect(parseEnv({ ...GOOD, EMQ_TOKENS: secret, EMQ_LOCAL_STACK: '1' }).ok).toBe(true)
+    }
+  })
+
+  test('135: parseEnv merges EMQ_TOKENS_2 and further secrets, and one problem makes all tokens unusable', () => {
+    const second = { ...ENTRY, sha256: 'cd'.repeat(32) }
+    const third = { ...ENTRY, sha256: 'ef'.repeat(32) }
+    const more = (EMQ_TOKENS_2: TokenEntry, EMQ_TOKENS_3: unknown) =>
+      parseEnv({
+        ...GOOD,
+        EMQ_TOKENS_2: JSON.stringify([EMQ_TOKENS_2]),
+        EMQ_TOKENS_3: typeof EMQ_TOKENS_3 === 'string' ? EMQ_TOKENS_3 : JSON.stringify([EMQ_TOKENS_3]),
+      })
+    expect(more(second, third)).toMatchObject({ ok: true, settings: { tokens: [ENTRY, second, third] } })
+    expect(more(second, '')).toMatchObject({ ok: true, settings: { tokens: [ENTRY, second] } })
+    expect(more(second, '[]')).toMatchObject({
+      problems: ['EMQ_TOKENS_3 lists no token'],
+      settings: { tokens: [] },
+    })
+    expect(more(ENTRY, third)).toMatchObject({
+      problems: ['EMQ_TOKENS_2 lists a token of another variable again'],
+      settings: { tokens: [] },
     })
   })
 

@@ -3,6 +3,9 @@
  *
  * Only the SHA-256 digests of tokens are known. The digest of a caller is compared with every listed digest in constant
  * time. An empty list rejects every caller. A token is never logged, stored or repeated. Needs only WebCrypto.
+ *
+ * The isolate remembers a few accepted headers in memory, so that most requests need no digest. A rejected header is never
+ * remembered: guesses always take the constant time.
  */
 import { queueMatches } from '../protocol/keys.ts'
 import { type Scope, sha256Hex, type TokenEntry } from '../protocol/tokens.ts'
@@ -18,6 +21,11 @@ const BEARER = /^bearer +([A-Za-z0-9._~+/-]+=*)$/i
 
 const bearerToken = (header: string): string | undefined =>
   header.length <= MAX_HEADER_CHARS ? BEARER.exec(header)?.[1] : undefined
+
+/** Accepted headers that are remembered for each list of tokens. */
+const REMEMBERED_HEADERS = 100
+
+const accepted = new WeakMap<readonly TokenEntry[], Map<string, Grant>>()
 
 /** Compares two hex digests, always every digit of them. */
 const isSameDigest = (a: string, b: string): boolean => {
@@ -38,7 +46,11 @@ export const authenticate = async (
   header: string | null | undefined,
   tokens: readonly TokenEntry[],
 ): Promise<Grant | undefined> => {
-  const token = bearerToken(header ?? '')
+  if (!header) return undefined
+  const remembered = accepted.get(tokens) ?? new Map<string, Grant>()
+  const known = remembered.get(header)
+  if (known !== undefined) return known
+  const token = bearerToken(header)
   if (token === undefined) return undefined
   const digest = await sha256Hex(token)
   let grant: Grant | undefined
@@ -46,7 +58,11 @@ export const authenticate = async (
   for (const entry of tokens) {
     if (isSameDigest(digest, entry.sha256)) grant = entry
   }
-  return grant && { name: grant.name, scopes: grant.scopes, queues: grant.queues }
+  if (grant === undefined) return undefined
+  const { name, scopes, queues } = grant
+  if (remembered.size === REMEMBERED_HEADERS) remembered.clear()
+  accepted.set(tokens, remembered.set(header, { name, scopes, queues }))
+  return { name, scopes, queues }
 }
 
 const grantsScope = (granted: Scope, wanted: Scope): boolean =>

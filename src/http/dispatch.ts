@@ -37,7 +37,7 @@ export function createDispatcher(routes: readonly Route[]) {
     if (name !== undefined) checkQueueName(name)
     checkScope(grant, route, name)
     const id = parameters['id'] === undefined ? undefined : checkJobId(parameters['id'])
-    const query = validate(route.query ?? noFields, readQuery(new URL(request.url).searchParams), 'query')
+    const query = validate(route.query ?? noFields, readQuery(request.url), 'query')
     const body = route.body && (await readValidBody(route.body, request, settings))
     const database = backing.database.fenced
     const queue = name === undefined ? undefined : database.queue(name)
@@ -81,9 +81,10 @@ function checkJobId(id: string): JobId {
 }
 
 /** The query parameters. None may be given twice. */
-function readQuery(search: URLSearchParams): Record<string, string> {
+function readQuery(url: string): Record<string, string> {
   const query: Record<string, string> = {}
-  for (const [name, value] of search) {
+  if (!url.includes('?')) return query
+  for (const [name, value] of new URL(url).searchParams) {
     if (Object.hasOwn(query, name))
       throw new ProblemError('invalid', 'The query is malformed.', {
         errors: [{ path: plainName(name), message: 'must be given once' }],

@@ -8,6 +8,9 @@ import type { Database } from '../queue/database.ts'
 import { WireVersionError } from '../queue/fence.ts'
 import { RefusedTokenError } from '../queue/upstash.ts'
 
+/** A report is returned again for so long, in milliseconds: anybody may ask, and Redis must not pay for it. */
+const REPORT_MS = 5_000
+
 const CHECK = ['ok', 'failed'] as const
 
 export const readinessSchema = z.object({
@@ -21,9 +24,7 @@ export const readinessSchema = z.object({
     tokens: z.enum(CHECK),
     settings: z
       .enum(CHECK)
-      .describe(
-        '`failed`: a variable of the deployment cannot be used. The log and the errors of all other routes name it.',
-      ),
+      .describe('`failed`: another variable of the deployment cannot be used. The log names it.'),
     wireVersion: z.enum([...CHECK, 'unknown']),
     maintenance: z.object({
       ageMs: z
@@ -38,9 +39,12 @@ type Check = (typeof CHECK)[number]
 export type Readiness = z.infer<typeof readinessSchema>
 
 /** Checks everything that a request needs, and logs the problems. Never throws. */
-export async function readiness(env: EnvReading, database: Database | undefined): Promise<Readiness> {
+async function readiness(env: EnvReading, database: Database | undefined): Promise<Readiness> {
   const problems = env.ok ? [] : [...env.problems]
-  const settings: Check = env.ok ? 'ok' : 'failed'
+  // The checks `redis` and `tokens` cover their own variables.
+  const settings: Check = problems.every((problem) => /^(UPSTASH_|EMQ_TOKENS)/.test(problem))
+    ? 'ok'
+    : 'failed'
   const tokens: Check = env.settings.tokens.length > 0 ? 'ok' : 'failed'
   let redis: Readiness['checks']['redis'] = database === undefined ? 'misconfigured' : 'failed'
   let wireVersion: Readiness['checks']['wireVersion'] = 'unknown'
@@ -63,5 +67,18 @@ export async function readiness(env: EnvReading, database: Database | undefined)
   return {
     status: problems.length === 0 ? 'ready' : 'unready',
     checks: { redis, tokens, settings, wireVersion, maintenance: { ageMs } },
+  }
+}
+
+/** The readiness of deployments, checked at most once in five seconds. */
+export function createReadiness(now: () => number = Date.now) {
+  const reports = new WeakMap<EnvReading, { readonly at: number; readonly report: Promise<Readiness> }>()
+  return (env: EnvReading, database: Database | undefined): Promise<Readiness> => {
+    const last = reports.get(env)
+    const at = now()
+    if (last !== undefined && Math.abs(at - last.at) < REPORT_MS) return last.report
+    const report = readiness(env, database)
+    reports.set(env, { at, report })
+    return report
   }
 }

@@ -42,6 +42,8 @@ export type JsonShape = {
   readonly raw: readonly (readonly string[])[]
   /** Top-level lists with their maximum lengths. A flawed element below that is returned as a `FlawedElement`. */
   readonly lists: Readonly<Record<string, number>>
+  /** What may be outside of raw members: levels, elements of one list, and keys. More is rejected before it is parsed. */
+  readonly outside?: { readonly nesting: number; readonly elements: number; readonly keys: number }
 }
 
 /** What was read, or why the text was rejected. */
@@ -101,7 +103,8 @@ type Container = {
 type Path = readonly (string | number)[]
 
 type Scan = {
-  readonly isTooDeep: boolean
+  /** Why the text is too costly to parse; the walk ended there. */
+  readonly excess?: Flaw
   /** The first flaw outside of list elements. */
   readonly flaw: Flaw | undefined
   /** The first flaw of each element, by its path. */
@@ -178,10 +181,10 @@ const unquote = (token: string): string =>
   token.includes('\\') ? String(parseJson(token)?.value ?? token) : token.slice(1, -1)
 
 /**
- * Walks a text once. If the text is not JSON, the walk ends as well, and only `isTooDeep` means something: it protects
+ * Walks a text once. If the text is not JSON, the walk ends as well, and only `excess` means something: it protects
  * JSON.parse.
  */
-const scan = (text: string, { raw, lists }: JsonShape): Scan => {
+const scan = (text: string, { raw, lists, outside }: JsonShape): Scan => {
   const open: Container[] = []
   let flaw: Flaw | undefined
   const elementFlaws = new Map<string, Flaw>()
@@ -215,14 +218,26 @@ const scan = (text: string, { raw, lists }: JsonShape): Scan => {
     else elementFlaws.set(element, found)
   }
 
+  /** The depth of the object whose raw member the scanner is in; 0 outside of raw members. */
+  let rawDepth = 0
+
   const endMember = (container: Container, end: number): void => {
     if (container.valueStart === undefined) return
     // `trim` knows more whitespace than JSON, but only JSON whitespace can surround a value.
     const source = text.slice(container.valueStart, end).trim()
     rawTexts.push({ path: open.map(({ member }) => member), source })
     container.valueStart = undefined
+    rawDepth = 0
   }
 
+  const exceeds = (message: string): Scan => {
+    const [top] = open
+    const path = String(top?.member ?? '')
+    const excess = /^[a-z]\w{0,63}$/i.test(path) ? { message, path } : { message }
+    return { excess, flaw, elementFlaws, rawTexts }
+  }
+
+  let keys = 0
   let at = 0
   while (at < text.length) {
     const code = text.charCodeAt(at)
@@ -231,6 +246,9 @@ const scan = (text: string, { raw, lists }: JsonShape): Scan => {
       case QUOTE: {
         const { end, isWellFormed } = scanString(text, at)
         if (container?.awaitsKey) {
+          if (rawDepth === 0) keys += 1
+          if (outside && keys > outside.keys)
+            return exceeds(`The body has more than ${outside.keys} keys outside of payloads.`)
           const key = unquote(text.slice(at, end))
           container.member = key
           container.awaitsKey = false
@@ -243,7 +261,8 @@ const scan = (text: string, { raw, lists }: JsonShape): Scan => {
       }
       case OPEN_BRACE:
       case OPEN_BRACKET: {
-        if (open.length === MAX_NESTING) return { isTooDeep: true, flaw, elementFlaws, rawTexts }
+        const deepest = rawDepth === 0 ? (outside?.nesting ?? MAX_NESTING) : MAX_NESTING
+        if (open.length === deepest) return exceeds(`The body is nested deeper than ${deepest} levels.`)
         const isObject = code === OPEN_BRACE
         open.push({
           keys: undefined,
@@ -261,14 +280,20 @@ const scan = (text: string, { raw, lists }: JsonShape): Scan => {
       case COMMA:
         if (!container) break
         endMember(container, at)
-        if (typeof container.member === 'number') container.member += 1
-        else container.awaitsKey = true
+        if (typeof container.member === 'number') {
+          container.member += 1
+          if (rawDepth === 0 && container.member === outside?.elements)
+            return exceeds(`A list has more than ${outside.elements} elements.`)
+        } else container.awaitsKey = true
         break
       case COLON:
-        if (container && open.length === rawPath()?.length) container.valueStart = at + 1
+        if (container && rawDepth === 0 && open.length === rawPath()?.length) {
+          container.valueStart = at + 1
+          rawDepth = open.length
+        }
         break
       default:
-        if ((isDigit(code) || code === MINUS) && rawPath() === undefined) {
+        if ((isDigit(code) || code === MINUS) && rawDepth === 0) {
           const { end, isInteger } = scanNumber(text, at)
           // A fraction that stays one, and a number that is too large, are for a schema to reject.
           if (!isInteger && Number.isInteger(Number(text.slice(at, end))))
@@ -279,7 +304,7 @@ const scan = (text: string, { raw, lists }: JsonShape): Scan => {
     }
     at += 1
   }
-  return { isTooDeep: false, flaw, elementFlaws, rawTexts }
+  return { flaw, elementFlaws, rawTexts }
 }
 
 /** Replaces the member of a value at a path that the scanner has seen. */
@@ -307,8 +332,8 @@ export const readJson = (bytes: Uint8Array, shape: JsonShape = { raw: [], lists:
   if (text === undefined) return { ok: false, message: 'The body is not UTF-8.' }
   if (text.startsWith('\ufeff')) return { ok: false, message: 'The body begins with a byte order mark.' }
 
-  const { isTooDeep, flaw, elementFlaws, rawTexts } = scan(text, shape)
-  if (isTooDeep) return { ok: false, message: `The body is nested deeper than ${MAX_NESTING} levels.` }
+  const { excess, flaw, elementFlaws, rawTexts } = scan(text, shape)
+  if (excess !== undefined) return { ok: false, ...excess }
   const parsed = parseJson(text)
   // The engine's own message quotes the body.
   if (parsed === undefined) return { ok: false, message: 'The body is not JSON.' }

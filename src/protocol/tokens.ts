@@ -23,6 +23,14 @@ export type TokenEntry = {
   readonly queues: readonly string[]
 }
 
+/** The digests of the development tokens. Everybody knows these tokens, so only the local stack accepts them. */
+export const PUBLIC_DIGESTS: ReadonlySet<string> = new Set([
+  '8f0367a41f5149f7cef602ce8e018c5e518bdb59444819cc388625cb1a1d77a2',
+  'e0af69bf900faf8f7ad3e50d54e7fd6296e9f6933c3aa2228420d38467c03ac1',
+  '9fd3c5d2c5abf0bba94e73b78d8c401a6f8e74284cff5209e6fb166511bb906d',
+  'c15de198d781469a78760f52482bac96c651dec77512c11657dcb336fa480ca0',
+])
+
 const TOKEN_PREFIX = 'emq_'
 const TOKEN_BYTES = 32
 const MAX_TOKEN_NAME_CHARS = 128

@@ -52,6 +52,7 @@ export function contradictionIn(options: StackOptions): string | undefined {
     UPSTASH_REDIS_REST_URL: restUrl ?? `http://${LOCALHOST}`,
     UPSTASH_REDIS_REST_TOKEN: restToken ?? 'unused',
     EMQ_TOKENS: devTokensSecret(),
+    EMQ_LOCAL_STACK: '1',
   })
   const [problem] = parsed.ok ? [] : parsed.problems
   return problem

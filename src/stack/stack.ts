@@ -103,6 +103,7 @@ async function start(options: StackOptions, parts: Cleanup): Promise<Stack> {
   const built = await building
   const bindings = {
     EMQ_TOKENS: devTokensSecret(),
+    EMQ_LOCAL_STACK: '1',
     ...emqVariables(options.env ?? {}),
     UPSTASH_REDIS_REST_URL: database.restUrl,
     UPSTASH_REDIS_REST_TOKEN: database.restToken,

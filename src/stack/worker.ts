@@ -143,7 +143,13 @@ export function miniflareOptions(built: BuiltWorker, bindings: WorkerOptions['bi
             ...assetsBinding(built),
             ...objectBindings(built),
           },
-          ...(built.assets && { assets: { directory: built.assets.directory, hasUserWorker: true } }),
+          ...(built.assets && {
+            assets: {
+              directory: built.assets.directory,
+              hasUserWorker: true,
+              runWorkerFirst: ['/*', '!/docs/*'],
+            },
+          }),
         },
       },
     ],

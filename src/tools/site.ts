@@ -10,7 +10,7 @@ import { makeReference, readViewerFile, VIEWER_FILES } from '../reference/refere
 import { SITE } from '../stack/wrangler.ts'
 import { licenceNotices } from './licences.ts'
 
-/** Cloudflare adds these headers to the assets that it serves without the Worker. */
+/** The headers of every asset; the app sets them on its own responses. */
 const HEADERS = `/*
   X-Content-Type-Options: nosniff
   Referrer-Policy: no-referrer

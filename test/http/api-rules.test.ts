@@ -375,6 +375,41 @@ describe('the body', () => {
   })
 })
 
+describe('the order of rejections', () => {
+  /** Each request also breaks every later rule that it can. */
+  const ORDER: readonly (readonly [string, string, string, string | null, string])[] = [
+    ['404 not_found', 'PATCH', '/v1/nonsense/a!b', null, 'x'],
+    ['401 unauthorized', 'PATCH', '/v1/queues/a!b/jobs/x/complete?y=1', null, 'x'],
+    ['405 method_not_allowed', 'PATCH', '/v1/queues/a!b/jobs/x/complete?y=1', TOKENS.producer, 'x'],
+    ['400 invalid queue', 'POST', '/v1/queues/a!b/jobs/x/complete?y=1', TOKENS.producer, 'x'],
+    ['403 forbidden', 'POST', '/v1/queues/q/jobs/x/complete?y=1', TOKENS.producer, 'x'],
+    ['400 invalid id', 'POST', '/v1/queues/q/jobs/x/complete?y=1', TOKENS.operator, 'x'],
+    ['400 invalid y', 'POST', `/v1/queues/q/jobs/${ID}/complete?y=1`, TOKENS.operator, 'x'],
+    ['415 unsupported_media_type', 'POST', `/v1/queues/q/jobs/${ID}/complete`, TOKENS.operator, 'x'],
+  ]
+  const ofType = (type: string) => ({ token: TOKENS.operator, headers: { 'Content-Type': type } })
+
+  test.each(ORDER)('%s: %s %s', async (expected, method, path, token, body) => {
+    const api = apiOn(shared, { EMQ_MAX_BODY_BYTES: '100' })
+    await withoutRedis(shared, async () => {
+      const large = body.repeat(101)
+      const answer = await api.call(method, path, large, { ...ofType('text/plain'), token })
+      const [field] = answer.json.errors ?? []
+      expect([answer.status, answer.json.code, field?.path].filter(Boolean).join(' ')).toBe(expected)
+    })
+  })
+
+  test('a body that is too large is rejected before it is parsed', async () => {
+    const api = apiOn(shared, { EMQ_MAX_BODY_BYTES: '100' })
+    await withoutRedis(shared, async () => {
+      const send = (body: string) =>
+        api.call('POST', `/v1/queues/q/jobs/${ID}/complete`, body, ofType('application/json'))
+      expect((await send('x'.repeat(101))).json.code).toBe('too_large')
+      expect((await send('x'.repeat(100))).json.code).toBe('invalid')
+    })
+  })
+})
+
 describe('every response', () => {
   /** One request for each way in which a request can end. */
   const ENDINGS: readonly (readonly [number, string, string, unknown, string | null])[] = [
@@ -406,6 +441,9 @@ describe('every response', () => {
       })
       expect(answer.status).toBe(status)
       expect(answer.headers.get('Cache-Control')).toBe('no-store')
+      // Fault 197.
+      expect(answer.headers.get('X-Content-Type-Options')).toBe('nosniff')
+      expect(answer.headers.get('Referrer-Policy')).toBe('no-referrer')
       expect(answer.headers.get('X-Request-Id')).toBe('my-request.1')
       if (status >= 400) {
         expect(answer.headers.get('Content-Type')).toBe('application/problem+json')

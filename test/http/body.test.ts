@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { readBody } from '../../src/http/body.ts'
 import { ProblemError } from '../../src/http/problem.ts'
 import { JsonText } from '../../src/protocol/json-text.ts'
@@ -10,6 +10,53 @@ describe('a body', () => {
   test('readBody returns the value and the exact text of the payload', async () => {
     const body = await readBody(requestWith('{"payload": 1.0, "delayMs": 5}'), LIMIT)
     expect(body).toEqual({ payload: new JsonText('1.0'), delayMs: 5 })
+  })
+
+  test('191: readBody rejects a body that sends nothing for thirty seconds', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    try {
+      for (const headers of [{}, { 'Content-Length': '20' }]) {
+        let controller: ReadableStreamDefaultController<Uint8Array> | undefined
+        const stream = new ReadableStream<Uint8Array>({
+          start(given) {
+            controller = given
+            given.enqueue(new TextEncoder().encode('{"payload":'))
+          },
+        })
+        const reading = problemOf(requestWith(stream, headers))
+        await vi.advanceTimersByTimeAsync(30_000)
+        expect(await reading).toMatchObject({
+          code: 'invalid',
+          detail: 'The body sent nothing for 30 seconds.',
+        })
+        expect(controller).toBeDefined()
+      }
+      expect(vi.getTimerCount()).toBe(0)
+    } finally {
+      vi.useRealTimers()
+    }
+  })
+
+  test('185: readBody rejects more than 1,000 elements or 20,000 keys outside of payloads unparsed', async () => {
+    const list = (elements: number) => `[${Array.from({ length: elements }, () => 1).join()}]`
+    const object = (keys: number) => `{${Array.from({ length: keys }, (_, nth) => `"k${nth}":1`).join()}}`
+    const detail = async (text: string) => (await problemOf(requestWith(text), 1e7))?.detail
+    // The open end shows that the text is not parsed.
+    expect(await detail(`{"x":${list(1000)}`)).toMatch(/not JSON/)
+    expect(await detail(`{"x":${list(1001)}`)).toMatch(/more than 1000 elements/)
+    expect(await detail(`{"x":${object(19_999)}`)).toMatch(/not JSON/)
+    expect(await detail(`{"x":${object(20_000)}`)).toMatch(/more than 20000 keys/)
+    for (const payload of [list(1001), object(20_001)])
+      expect(await readBody(requestWith(`{"payload":${payload}}`), 1e7)).toEqual({
+        payload: new JsonText(payload),
+      })
+  })
+
+  test('202: readBody rejects nesting deeper than 16 levels outside of payloads unparsed', async () => {
+    const detail = async (text: string) => (await problemOf(requestWith(text), 1e7))?.detail
+    expect(await detail('['.repeat(16))).toMatch(/not JSON/)
+    expect(await detail('['.repeat(17))).toMatch(/nested deeper than 16/)
+    expect(await detail(`{"x":${'['.repeat(500)}`)).toMatch(/nested deeper than 16/)
   })
 
   test('readBody joins chunks that split a character', async () => {

@@ -255,7 +255,10 @@ test.each([
   [{ restUrl: 'https://x.upstash.io' }, 'A REST URL needs its token.'],
   [{ restUrl: 'https://x.upstash.io', restToken: 'x', redisUrl: 'redis://x' }, 'not both'],
   [{ restUrl: 'https://x.upstash.io', restToken: 'x', restPort: 1 }, 'A REST URL replaces the bridge'],
-  [{ restUrl: 'https://a:SECRET@x.upstash.io', restToken: 'x' }, 'The REST URL must not contain credentials.'],
+  [
+    { restUrl: 'https://a:SECRET@x.upstash.io', restToken: 'x' },
+    'The REST URL must not contain credentials.',
+  ],
   [{ restToken: 'two words' }, 'The REST token must be printable ASCII without spaces.'],
   [{ redisUrl: 'redis://127.0.0.1:1', data: 'x' }, 'for the embedded Redis only'],
   [{ data: '/proc/nope' }, 'The data folder /proc/nope cannot be made.'],

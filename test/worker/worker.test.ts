@@ -51,6 +51,14 @@ afterAll(async () => {
 type ScheduledWorker = { scheduled(event: { cron: string }): Promise<{ outcome: string }> }
 
 describe('the API', () => {
+  test('197: assets and responses forbid sniffing and referrers', async () => {
+    for (const path of ['/docs', '/docs/viewer.js', '/docs/nonsense', '/healthz', '/v1/queues']) {
+      const { headers } = await api.call('GET', path)
+      expect(headers.get('X-Content-Type-Options'), path).toBe('nosniff')
+      expect(headers.get('Referrer-Policy'), path).toBe('no-referrer')
+    }
+  })
+
   test('the Worker enqueues, claims and completes a job', async () => {
     const queue = queueOn(api)
     const { id } = (await queue.post('jobs', { payload: { n: 1 } })).json
@@ -420,7 +428,8 @@ describe('Redis is unavailable', () => {
     const queue = queueOn(api)
     await until(async () => (await queue.post('jobs', { payload: 1 })).status === 201, 10_000)
     expect((await queue.post('claim', { limit: 1 })).json.jobs).toHaveLength(1)
-    expect((await api.call('GET', '/readyz')).status).toBe(200)
+    // A report is repeated for five seconds.
+    await until(async () => (await api.call('GET', '/readyz')).status === 200, 10_000)
     await stack.runCron()
   })
 })
