@@ -9,7 +9,7 @@
  */
 import * as z from 'zod'
 import { isQueueName, isWirePattern, isWireVersion, wireMatches } from './protocol/keys.ts'
-import { DEFAULT_LIMITS, type Limits, MAX_CLAIM_BYTES } from './protocol/limits.ts'
+import { DEFAULT_LIMITS, LARGEST_PAYLOAD_BYTES, type Limits } from './protocol/limits.ts'
 import { isBlank, MISSING, type Reading, read, text } from './protocol/reading.ts'
 import { PUBLIC_DIGESTS, readTokens, type TokenEntry } from './protocol/tokens.ts'
 
@@ -156,7 +156,7 @@ export const parseEnv = (bindings: Readonly<Record<string, unknown>>): EnvReadin
     queues: optional('EMQ_QUEUES', queues, []),
     allowedOrigins: isOpenToAll ? ['*'] : optional('EMQ_ALLOWED_ORIGINS', origins, []),
     limits: {
-      maxPayloadBytes: optional('EMQ_MAX_PAYLOAD_BYTES', integer(MAX_CLAIM_BYTES), maxPayloadBytes),
+      maxPayloadBytes: optional('EMQ_MAX_PAYLOAD_BYTES', integer(LARGEST_PAYLOAD_BYTES), maxPayloadBytes),
       maxBodyBytes: optional('EMQ_MAX_BODY_BYTES', integer(MAX_MAX_BODY_BYTES), maxBodyBytes),
       redisTimeoutMs: optional('EMQ_REDIS_TIMEOUT_MS', integer(MAX_REDIS_TIMEOUT_MS), redisTimeoutMs),
       maxWaiting: optional('EMQ_MAX_WAITING', integer(MAX_MAX_WAITING), maxWaiting),

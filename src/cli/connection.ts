@@ -50,6 +50,37 @@ export function transportTo(options: ConnectionOptions, fetch?: EchoMQOptions['f
   return createTransport({ ...deploymentOf(options), fetch })
 }
 
+/**
+ * Sends a request with another method than GET and POST, and repeats it as the client repeats its verbs.
+ *
+ * When an earlier attempt may have succeeded without an answer, `gone` means that it has.
+ */
+export async function sendWith<Answer extends object>(
+  options: ConnectionOptions,
+  method: 'PUT' | 'DELETE',
+  path: string,
+  body?: object,
+): Promise<Answer> {
+  let attempts = 0
+  const { repeat, send } = transportTo(options, async (address, init) => {
+    const answer = await fetch(address, { ...init, method })
+    // The transport expects an object with a known field in every response.
+    if (answer.status === 204) return Response.json({ answer: {} })
+    return answer.ok ? Response.json({ answer: await answer.json() }) : answer
+  })
+  return repeat(async () => {
+    attempts += 1
+    try {
+      return (await send<{ answer: Answer }>(path, 'answer', body && JSON.stringify(body))).answer
+    } catch (error) {
+      const isDone =
+        method === 'DELETE' && attempts > 1 && error instanceof EchoMQError && error.code === 'gone'
+      if (!isDone) throw error
+      return {} as Answer
+    }
+  })
+}
+
 /** The numbers of all queues that the token may see. */
 export async function listQueues(options: ConnectionOptions): Promise<QueueStats[]> {
   const { repeat, send } = transportTo(options)

@@ -64,9 +64,12 @@ export function exitCodeOf(error: unknown): ExitCode {
 export function failureText(error: unknown): string {
   const { errors = [], requestId } = error instanceof EchoMQError ? error : {}
   // The first field is in the message already.
-  const fields = errors.slice(1).map(({ path, message }) => `${path} ${message}`)
-  const lines = [causeOf(error), ...fields, requestId && `request ${requestId}`].filter(Boolean)
-  return [`error: ${messageOf(error)}`, ...lines].join('\n  ')
+  const fields = errors.slice(1).map(({ path, message }) => plain(`${path} ${message}`))
+  const cause = causeOf(error)
+  const lines = [cause && plain(cause), ...fields, requestId && plain(`request ${requestId}`)].filter(Boolean)
+  // A UsageError has our own text, in which a line break is meant.
+  const message = error instanceof EchoMQError ? plain(messageOf(error)) : messageOf(error)
+  return [`error: ${message}`, ...lines].join('\n  ')
 }
 
 /** The error as one line of JSON. */
@@ -90,5 +93,5 @@ export function causeOf(error: unknown): string | undefined {
   for (let cause = last; cause !== undefined; cause = Object(cause).cause) last = cause
   // A host with several addresses fails with one error for each address.
   const [first = last] = last instanceof AggregateError ? last.errors : []
-  return plain(messageOf(first)) || undefined
+  return messageOf(first) || undefined
 }

@@ -9,17 +9,28 @@ import type { Job, JobView } from '../client/index.ts'
 type TextJob = Omit<Job<string> | JobView<string>, 'payload'> & { readonly payload?: string | undefined }
 
 export function print(line: string): void {
-  process.stdout.write(`${line}\n`)
+  process.stdout.write(`${escapedLines(line)}\n`)
+}
+
+/** Prints a message on stderr. */
+export function printError(text: string): void {
+  process.stderr.write(`${escapedLines(text)}\n`)
 }
 
 export function printJson(value: unknown): void {
   print(JSON.stringify(value))
 }
 
-/** Replaces the characters that would control a terminal. */
+/** Characters that control a terminal, break lines, or change the direction of text. */
+const UNSAFE = /[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu
+
+/** Writes unsafe characters as JSON writes them in strings, such as \u001b: a line of JSON keeps its meaning. */
 export function plain(text: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
-  return text.replace(/[\u0000-\u001f\u007f-\u009f]/g, (character) => (character === '\t' ? ' ' : '\ufffd'))
+  return text.replace(UNSAFE, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`)
+}
+
+function escapedLines(text: string): string {
+  return text.split('\n').map(plain).join('\n')
 }
 
 function isJson(text: string): boolean {
@@ -46,14 +57,15 @@ export function jobJson({ payload: given, text = given, ...job }: TextJob): stri
 /** The payload for people. */
 export function payloadText({ payload, text = payload, base64 }: TextJob): string {
   if (text === undefined) return base64 === undefined ? '' : `base64 ${base64}`
-  return plain(isJson(text) ? oneLine(text) : text)
+  return isJson(text) ? oneLine(text) : plain(text)
 }
 
 /** Prints rows as aligned columns. */
-export function printTable(rows: readonly (readonly string[])[]): void {
+export function printTable(cells: readonly (readonly string[])[]): void {
+  const rows = cells.map((row) => row.map(plain))
   const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)))
   for (const row of rows) {
-    const cells = row.map((cell, column) => cell.padEnd(widths[column] ?? 0))
-    print(cells.join('  ').trimEnd())
+    const padded = row.map((cell, column) => cell.padEnd(widths[column] ?? 0))
+    print(padded.join('  ').trimEnd())
   }
 }

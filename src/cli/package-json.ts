@@ -2,14 +2,12 @@
 import { readFileSync } from 'node:fs'
 
 // Two folders up, from the source and from the built file.
-const { version, peerDependencies, peerDependenciesMeta } = JSON.parse(
+const { version, devDependencies } = JSON.parse(
   readFileSync(new URL('../../package.json', import.meta.url), 'utf8'),
 )
 
 export const PACKAGE = {
   version: String(version),
-  /** Name and range of each. */
-  optionalPeers: Object.entries(peerDependencies as Record<string, string>).filter(
-    ([name]) => peerDependenciesMeta[name]?.optional === true,
-  ),
+  /** The version of workerd's host that the local stack is tested with. */
+  miniflare: String(devDependencies.miniflare),
 }

@@ -11,11 +11,14 @@ import { purgeCommand } from './commands/purge.ts'
 import { queuesCommand } from './commands/queues.ts'
 import { redriveCommand } from './commands/redrive.ts'
 import { removeCommand } from './commands/remove.ts'
+import { scheduleCommand } from './commands/schedule.ts'
+import { settingsCommand } from './commands/settings.ts'
 import { statsCommand } from './commands/stats.ts'
 import { tokenCommand } from './commands/token.ts'
 import { watchCommand } from './commands/watch.ts'
 import { refuseTokenOption } from './connection.ts'
 import { EXIT, EXIT_CODES_TEXT, type ExitCode, exitCodeOf, failureJson, failureText } from './failure.ts'
+import { printError } from './output.ts'
 import { PACKAGE } from './package-json.ts'
 
 const HELP = `
@@ -45,6 +48,8 @@ const COMMANDS = [
   redriveCommand,
   removeCommand,
   purgeCommand,
+  scheduleCommand,
+  settingsCommand,
   pauseCommand,
   resumeCommand,
   watchCommand,
@@ -70,7 +75,7 @@ export async function runCommandLine(args: readonly string[]): Promise<ExitCode>
   } catch (error) {
     // commander has printed its own errors.
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage
-    process.stderr.write(`${args.includes('--json') ? failureJson(error) : failureText(error)}\n`)
+    printError(args.includes('--json') ? failureJson(error) : failureText(error))
     return exitCodeOf(error)
   }
 }

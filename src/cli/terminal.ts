@@ -1,5 +1,7 @@
 /** Output that is redrawn in place: a progress bar on stderr, and a few lines at the bottom of a terminal. */
 
+import { plain } from './output.ts'
+
 const BAR_WIDTH = 24
 
 /** `[########----------------]  33%  120/360` */
@@ -20,7 +22,7 @@ export function createScreen(output: NodeJS.WriteStream): (lines: readonly strin
   let height = 0
   return (lines) => {
     // A longer line would wrap, and the cursor would move up too few lines.
-    const fitting = lines.map((line) => line.slice(0, (output.columns || 80) - 1))
+    const fitting = lines.map((line) => plain(line).slice(0, (output.columns || 80) - 1))
     const up = height === 0 ? '' : `\u001b[${height}A`
     output.write(`${up}\r\u001b[J${fitting.map((line) => `${line}\n`).join('')}`)
     height = lines.length

@@ -32,10 +32,18 @@ export function parseToken(text: string): number {
   return Number(text)
 }
 
+const INSTANT = /^\d{4}-\d\d-\d\dT([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d+)?)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$/
+
+/** `Date.parse` reads 30 February as 2 March. */
+function isDay(text: string): boolean {
+  const ms = Date.parse(text)
+  return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(text)
+}
+
 /** RFC 3339 with a zone -> epoch ms. Without a zone the text would mean another instant on each machine. */
 export function parseInstant(text: string): number {
-  const ms = /^\d{4}-\d\d-\d\dT.*(Z|[+-]\d\d:\d\d)$/.test(text) ? Date.parse(text) : Number.NaN
-  if (Number.isNaN(ms))
+  const ms = INSTANT.test(text) ? Date.parse(text) : Number.NaN
+  if (Number.isNaN(ms) || !isDay(text.slice(0, 10)))
     throw new InvalidArgumentError('It must be an instant with a zone, such as 2026-11-29T15:00:00Z.')
   return ms
 }

@@ -70,7 +70,7 @@ export type ConsumeOptions = {
   readonly batch?: number | undefined
   /** The length of a lease, in milliseconds: 10 .. 86,400,000; default the queue's. It is renewed while a job runs. */
   readonly leaseMs?: number | undefined
-  /** How long a claim of an empty queue waits, in milliseconds: 0 .. 25,000, default 20,000; at most half a lease. */
+  /** How long a claim of an empty queue waits, in milliseconds: 0 .. 60,000, default 20,000; at most half a lease. */
   readonly waitMs?: number | undefined
 }
 

@@ -47,7 +47,7 @@ export type ClaimOptions = CallOptions & {
   readonly limit?: number | undefined
   /** The length of the leases, in milliseconds: 10 .. 86,400,000; default the queue's. */
   readonly leaseMs?: number | undefined
-  /** How long to wait for a job, in milliseconds: 0 .. 25,000, default 0. The leases begin when the jobs are taken. */
+  /** How long to wait for a job, in milliseconds: 0 .. 60,000, default 0. The leases begin when the jobs are taken. */
   readonly waitMs?: number | undefined
 }
 

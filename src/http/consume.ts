@@ -84,6 +84,18 @@ const claimedSchema = z
           token: z.int().describe('The fencing token. Every move of the job needs it.'),
           leaseMs: z.int().describe('The remaining time of the lease, in ms.'),
           enqueuedAt: z.iso.datetime().describe('The mint time of the id.'),
+          attempt: z
+            .int()
+            .optional()
+            .describe('Which attempt of its budget this is, from 1. Only of claims with `limit`.'),
+          maxAttempts: z
+            .int()
+            .optional()
+            .describe('The budget of the job. 0: no limit. Only of claims with `limit`.'),
+          headers: z
+            .record(z.string(), z.string())
+            .optional()
+            .describe('What the producer gave with the job. Only of claims with `limit`.'),
           ...payloadMembers,
         })
         .meta({ id: 'ClaimedJob', description: 'A job that you own until its lease runs out.' }),
@@ -166,11 +178,20 @@ const claimedMembers = (queue: Queue, { jobs, more, paused, nextMs }: Claimed, f
   return members.join(',')
 }
 
+/** Characters of an unusable id that its result repeats. */
+const MAX_ECHO_CHARS = 64
+
+/** A claim under a name of its own: two tokens that choose the same claimId make two claims. A claimId has no blank. */
+const ownClaim = <Claim extends { readonly claimId?: string | undefined }>(
+  claim: Claim,
+  token: string,
+): Claim => (claim.claimId === undefined ? claim : { ...claim, claimId: `${claim.claimId} ${token}` })
+
 /** The id of an item that is rejected; null if it has none. Of an id that was sent twice, none is certain. */
 function sentId(sent: unknown): string | null {
   if (sent instanceof FlawedElement) return sent.flaw.path === 'id' ? null : sentId(sent.value)
   const hasId = typeof sent === 'object' && sent !== null && 'id' in sent && typeof sent.id === 'string'
-  return hasId ? (sent.id as string) : null
+  return hasId ? (sent.id as string).slice(0, MAX_ECHO_CHARS) : null
 }
 
 /** An item: its move, or its result if it is rejected. */
@@ -210,12 +231,13 @@ export const consumeRoutes = [
     operationId: 'claim',
     summary: 'Claim jobs under a lease',
     description:
-      'Returns the oldest pending jobs, each with a lease and a fencing token. Settle each job before its lease runs out, or extend the lease; else another consumer gets the job. An empty or paused queue returns no job.\n\nWithout `limit`, one job is claimed by the script that all clients of the wire contract share: a repeat after a lost response claims another job, and the first job returns when its lease lapses. With `limit`, the request also sweeps the queue, and with a `claimId` it is safe to repeat. A batch stops short of 8 MiB of payload.',
+      'Returns the oldest pending jobs, each with a lease and a fencing token. Settle each job before its lease runs out, or extend the lease; else another consumer gets the job. An empty or paused queue returns no job.\n\nWithout `limit`, one job is claimed by the script that all clients of the wire contract share: a repeat after a lost response claims another job, and the first job returns when its lease lapses. With `limit`, the request also sweeps the queue, and with a `claimId` it is safe to repeat. A batch stops short of 4 MiB of payload, as JSON writes it.',
     scope: 'consume',
     body: claimSchema,
     responses: success('The jobs, if there are any', claimedSchema),
     handle: async ({ queue, body, request, database, wake, settings, grant }) => {
-      const { waitMs = 0, as: format = 'json', ...options } = body
+      const { waitMs = 0, as: format = 'json', ...asked } = body
+      const options = ownClaim(asked, grant.name)
       const { maxWaiting, relookMs } = settings.limits
       const place = waitMs > 0 ? takePlace(grant.name, maxWaiting) : undefined
       const hold = queue.hold(options.claimId)
@@ -286,11 +308,13 @@ export const consumeRoutes = [
     scope: 'consume',
     body: settleSchema,
     responses: success('One result for each item, and the claimed jobs', settleResultSchema),
-    handle: async ({ queue, body: { items, claim } }) => {
+    handle: async ({ queue, grant, body: { items, claim } }) => {
       const read = items.map(readItem)
       const moves = read.flatMap((item) => ('move' in item ? [item.move] : []))
       const asksRedis = moves.length > 0 || claim !== undefined
-      const settled = asksRedis ? await queue.settle(moves, claim) : { results: [] }
+      const settled = asksRedis
+        ? await queue.settle(moves, claim && ownClaim(claim, grant.name))
+        : { results: [] }
       const answers = settled.results.values()
       const results = read.map((item) => {
         if ('result' in item) return item.result

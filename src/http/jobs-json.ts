@@ -18,7 +18,16 @@ const enqueuedAt = (id: string): string | undefined =>
 /** A claimed job. */
 export const claimedJobText = (queue: string, job: ClaimedJob, as: As): string =>
   withMembers(
-    { id: job.id, queue, token: job.token, leaseMs: job.leaseMs, enqueuedAt: enqueuedAt(job.id) },
+    {
+      id: job.id,
+      queue,
+      token: job.token,
+      attempt: job.attempt,
+      maxAttempts: job.maxAttempts,
+      leaseMs: job.leaseMs,
+      enqueuedAt: enqueuedAt(job.id),
+      headers: job.headers,
+    },
     payloadMembers(job.payload, as),
   )
 

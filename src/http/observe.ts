@@ -73,7 +73,7 @@ const jobResponse = z
     history: z
       .array(z.object({ attempt: z.int(), at: z.iso.datetime(), error: z.string() }))
       .optional()
-      .describe('The last five errors, if the job failed more than once. Needs `observe:payload`.'),
+      .describe('The last five failures, if there are any. Needs `observe:payload`.'),
     ...payloadMembers,
   })
   .meta({ id: 'Job', description: 'A job. Payload and error texts need `observe:payload`.' })

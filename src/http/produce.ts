@@ -26,7 +26,12 @@ import {
   maxAttempts,
   rejectTooFarAhead,
 } from './schemas.ts'
-import { type Element, element } from './validate.ts'
+import { element } from './validate.ts'
+
+const idempotencyTtlMs = integer(MIN_IDEMPOTENCY_TTL_MS, MAX_IDEMPOTENCY_TTL_MS).meta({
+  description: 'The window of the key, in ms.',
+  default: DEFAULT_IDEMPOTENCY_TTL_MS,
+})
 
 const jobSchema = z
   .strictObject({
@@ -50,9 +55,7 @@ const jobSchema = z
         'A job that no consumer has started by then moves to dead with `lastError` `expired`, instead of being delivered late.',
       ),
     idempotencyKey: idempotencyKey.optional(),
-    idempotencyTtlMs: integer(MIN_IDEMPOTENCY_TTL_MS, MAX_IDEMPOTENCY_TTL_MS)
-      .optional()
-      .meta({ description: 'The window of the key, in ms.', default: DEFAULT_IDEMPOTENCY_TTL_MS }),
+    idempotencyTtlMs: idempotencyTtlMs.optional(),
     maxAttempts: maxAttempts.optional(),
   })
   .superRefine((job, context) => {
@@ -71,7 +74,15 @@ const jobSchema = z
 type Job = z.output<typeof jobSchema>
 
 const manySchema = z
-  .strictObject({ jobs: z.array(element(jobSchema, 'job')).min(1).max(MAX_JOBS_PER_ENQUEUE) })
+  .strictObject({
+    jobs: z.array(element(jobSchema, 'job')).min(1).max(MAX_JOBS_PER_ENQUEUE),
+    idempotencyKey: idempotencyKey
+      .optional()
+      .describe(
+        'One key for the whole batch. A repeat returns the results of the first request and creates nothing.',
+      ),
+    idempotencyTtlMs: idempotencyTtlMs.optional(),
+  })
   .describe('Many jobs. A bad job stops no other.')
 
 const newSchema = z.object({ id: jobId, status: z.enum(['enqueued', 'scheduled']) })
@@ -98,8 +109,10 @@ function newJob({ payload, text = '', ...job }: Job, { settings, database }: Enq
   return { ...job, payload: stored }
 }
 
-async function enqueueMany(elements: readonly Element<Job>[], call: EnqueueCall): Promise<Answer> {
-  const jobs = elements.map((element): NewJob | ProblemError['problem'] => {
+async function enqueueMany(body: z.output<typeof manySchema>, call: EnqueueCall): Promise<Answer> {
+  const key = keyOf(body, call.request.headers.get('Idempotency-Key'))
+  const batch = key === undefined ? undefined : { key, ttlMs: body.idempotencyTtlMs }
+  const jobs = body.jobs.map((element): NewJob | ProblemError['problem'] => {
     if ('problem' in element) return element.problem
     try {
       return newJob(element.value, call)
@@ -109,7 +122,10 @@ async function enqueueMany(elements: readonly Element<Job>[], call: EnqueueCall)
     }
   })
   const good = jobs.filter((job) => 'payload' in job)
-  const enqueued = (good.length === 0 ? [] : await call.queue.enqueueMany(good)).values()
+  const stored = good.length === 0 ? [] : await call.queue.enqueueMany(good, batch)
+  if (stored.some((result) => !result.ok && result.refusal.refused === 'key_reused'))
+    throw keyProblem('belongs to a batch of another size')
+  const enqueued = stored.values()
   const results = jobs.map((job) => {
     if (!('payload' in job)) return { error: job }
     const result = enqueued.next().value as Result<Enqueued>
@@ -125,8 +141,11 @@ async function enqueueOne(job: Job, call: EnqueueCall): Promise<Answer> {
   return { status: enqueued.status === 'duplicate' ? 200 : 201, body: enqueued }
 }
 
-/** The idempotency key of a single job, from its field or from the header. */
-function keyOf({ idempotencyKey }: Job, header: string | null): string | undefined {
+/** The idempotency key of a request, from its field or from the header. */
+function keyOf(
+  { idempotencyKey }: { idempotencyKey?: string | undefined },
+  header: string | null,
+): string | undefined {
   if (header === null) return idempotencyKey
   if (!isIdempotencyKey(header)) throw keyProblem('the header must match [A-Za-z0-9._:-]{1,255}')
   if ((idempotencyKey ?? header) !== header) throw keyProblem('differs from the header Idempotency-Key')
@@ -143,7 +162,7 @@ export const produceRoutes = [
     operationId: 'enqueue',
     summary: 'Enqueue one job, or up to 1000',
     description:
-      'One job, or `{"jobs": [...]}` with up to 1000 jobs. A bad job stops no other job.\n\nA job with `delayMs` or `runAt` is scheduled; any other job is pending at once. Pending jobs are claimed in the order of their ids.\n\nSafe to repeat with an `idempotencyKey` or with an `id` of your own: the repeat returns `duplicate`. Without either, a repeat after a lost response can create a second job.',
+      'One job, or `{"jobs": [...]}` with up to 1000 jobs. A bad job stops no other job.\n\nA job with `delayMs` or `runAt` is scheduled; any other job is pending at once. Pending jobs are claimed in the order of their ids.\n\nSafe to repeat under an `idempotencyKey`, of the job or of the whole batch: the repeat returns `duplicate`, whatever became of the jobs. Without a key, a repeat after a lost response can create a second job.',
     scope: 'produce',
     headers: { 'Idempotency-Key': idempotencyKey },
     body: z.union([manySchema, jobSchema]),
@@ -157,10 +176,7 @@ export const produceRoutes = [
     errors: ['wrong_kind', 'overloaded'],
     handle: (call) => {
       if (!('jobs' in call.body)) return enqueueOne(call.body, call)
-      // With one key for all of them, every job but the first would be a duplicate.
-      if (call.request.headers.has('Idempotency-Key'))
-        throw keyProblem('the header Idempotency-Key is only for a single job')
-      return enqueueMany(call.body.jobs, call)
+      return enqueueMany(call.body, call)
     },
   }),
 ]

@@ -28,6 +28,8 @@ export function refusalProblem(refusal: Refusal): Problem {
     }
     case 'locked':
       return { code: 'locked', detail: 'A consumer owns the job under a live lease.' }
+    case 'key_reused':
+      return { code: 'invalid', detail: 'The idempotency key belongs to a batch of another size.' }
     case 'overloaded':
       return { code: 'overloaded', detail: 'The queue contains as many pending jobs as it may.' }
   }

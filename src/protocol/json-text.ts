@@ -357,8 +357,15 @@ const toBase64 = (bytes: Uint8Array): string => {
   return btoa(binary)
 }
 
+/** Whether an enqueue would accept the text as a `payload`: all readers understand it alike. */
+function isPayload(text: string): boolean {
+  if (!isJsonText(text)) return false
+  const { isTooDeep, flaw } = scan(`{"payload":${text}}`, { raw: [['payload']], lists: {} })
+  return !isTooDeep && flaw === undefined
+}
+
 /**
- * Stored bytes as a member of a JSON object: `"payload":` and the bytes themselves if they are JSON, else `"text":`,
+ * Stored bytes as a member of a JSON object: `"payload":` and the bytes themselves if an enqueue would accept them as a payload, else `"text":`,
  * else (they are not UTF-8) `"base64":`.
  *
  * @param as With `text`, all UTF-8 is returned as `"text":`, JSON included.
@@ -366,6 +373,6 @@ const toBase64 = (bytes: Uint8Array): string => {
 export const payloadMembers = (bytes: Uint8Array, as: 'json' | 'text'): string => {
   const text = toUtf8(bytes)
   if (text === undefined) return `"base64":"${toBase64(bytes)}"`
-  if (as === 'json' && isJsonText(text)) return `"payload":${text}`
+  if (as === 'json' && isPayload(text)) return `"payload":${text}`
   return `"text":${JSON.stringify(text)}`
 }

@@ -67,5 +67,8 @@ export const DEFAULT_PAGE = 50
 
 export const MAX_WAIT_MS = 60_000
 
-/** Payload bytes of one batch claim: the batch stops short of it. */
-export const MAX_CLAIM_BYTES = 8 * 1024 * 1024
+/** Payload bytes of one batch claim, as JSON writes them: the batch stops short of it. */
+export const MAX_CLAIM_BYTES = 4 * 1024 * 1024
+
+/** The largest value of the setting `maxPayloadBytes`. A larger job than a batch may hold is claimed alone. */
+export const LARGEST_PAYLOAD_BYTES = 8 * 1024 * 1024

@@ -309,7 +309,6 @@ export async function job(ref: QueueRef, id: string): Promise<StoredJob | undefi
   const history = readFailures(row)
   return {
     ...readJob(id, state, at(state, optionalNumber(state === 'active' ? deadline : runAt)), row),
-    // The history of a single failure is the last error.
-    history: history.length > 1 ? history : undefined,
+    history: history.length > 0 ? history : undefined,
   }
 }

@@ -5,6 +5,7 @@ import { once } from 'node:events'
 import { extname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { MiniflareOptions } from 'miniflare'
+import { guardedWorker } from './local-hosts.ts'
 import type { HostReply, HostRequest } from './worker-host.ts'
 import type { BuiltWorker } from './wrangler.ts'
 
@@ -33,6 +34,9 @@ const NAME = 'echomq-edge'
 
 /** How much of a suppressed log is shown when the Worker does not start. */
 const SHOWN_CHARACTERS = 2_000
+
+/** The name of a module that the build does not have. */
+const GUARD = 'local-hosts.js'
 
 /** Beside this file, with the same extension: `.ts` in a clone, `.js` in the package. */
 const HOST = fileURLToPath(new URL(`worker-host${extname(import.meta.url)}`, import.meta.url))
@@ -121,7 +125,13 @@ export function miniflareOptions(built: BuiltWorker, bindings: WorkerOptions['bi
           name: NAME,
           compatibilityDate: built.compatibilityDate,
           compatibilityFlags: [...built.compatibilityFlags],
-          manifest: { mainModule: built.mainModule, modules: { ...built.modules } },
+          manifest: {
+            mainModule: GUARD,
+            modules: {
+              ...built.modules,
+              [GUARD]: { type: 'esm', contents: guardedWorker(built.mainModule) },
+            },
+          },
           exports: Object.fromEntries(
             Object.values(built.durableObjects).map((name) => [
               name,
@@ -137,7 +147,7 @@ export function miniflareOptions(built: BuiltWorker, bindings: WorkerOptions['bi
             assets: {
               directory: built.assets.directory,
               hasUserWorker: true,
-              runWorkerFirst: ['/*', '!/docs/*'],
+              runWorkerFirst: ['/*', '!/docs/*', '!/third-party-licences.txt'],
             },
           }),
         },

@@ -62,11 +62,13 @@ const builds = new Map<string, Promise<BuiltWorker>>()
 /**
  * Builds the Worker of a wrangler.toml, by default the project's, once per process.
  *
+ * @param environment A section `[env.NAME]` of the file. Default: the settings at its top level.
  * @throws {Error} with the output of wrangler, when the build fails.
  */
-export function buildWorker(config = WRANGLER_CONFIG): Promise<BuiltWorker> {
-  const building = builds.get(config) ?? build(config)
-  builds.set(config, building)
+export function buildWorker(config = WRANGLER_CONFIG, environment = ''): Promise<BuiltWorker> {
+  const key = JSON.stringify([config, environment])
+  const building = builds.get(key) ?? build(config, environment)
+  builds.set(key, building)
   return building
 }
 
@@ -85,13 +87,13 @@ export function spawnWrangler(args: readonly string[], stdio: 'inherit' | 'pipe'
   return child
 }
 
-async function build(config: string): Promise<BuiltWorker> {
+async function build(config: string, environment: string): Promise<BuiltWorker> {
   // Synchronously, so that this process cannot end between making the folder and removing it.
   const folder = mkdtempSync(join(tmpdir(), 'emq-worker-'))
   const remove = (): void => rmSync(folder, { recursive: true, force: true })
   try {
     const file = join(folder, 'upload')
-    const writing = writeUpload(config, file)
+    const writing = writeUpload(config, environment, file)
     // Registered after wrangler's handler, so that wrangler ends first.
     process.once('exit', remove)
     await writing
@@ -102,8 +104,9 @@ async function build(config: string): Promise<BuiltWorker> {
   }
 }
 
-async function writeUpload(config: string, file: string): Promise<void> {
-  const child = spawnWrangler(['deploy', '--dry-run', '--config', config, '--outfile', file], 'pipe')
+async function writeUpload(config: string, environment: string, file: string): Promise<void> {
+  const args = ['deploy', '--dry-run', '--config', config, '--env', environment, '--outfile', file]
+  const child = spawnWrangler(args, 'pipe')
   let output = ''
   for (const stream of [child.stdout, child.stderr]) {
     stream?.on('data', (chunk: Buffer) => {

@@ -1,11 +1,5 @@
 /** As much of the Workers runtime as the wake-ups use. The real types are those of the Worker's owner. */
 
-/** A WebSocket of a Durable Object. */
-interface ServerSocket extends WebSocket {
-  serializeAttachment(value: unknown): void
-  deserializeAttachment(): unknown
-}
-
 /** A WebSocket that a `fetch` with `Upgrade` returned. */
 interface ClientSocket extends WebSocket {
   accept(): void
@@ -13,7 +7,7 @@ interface ClientSocket extends WebSocket {
 
 declare class WebSocketPair {
   readonly 0: WebSocket
-  readonly 1: ServerSocket
+  readonly 1: WebSocket
 }
 
 /** The binding to the Durable Objects. */
@@ -25,8 +19,8 @@ interface BellNamespace {
 declare module 'cloudflare:workers' {
   export abstract class DurableObject<Env = unknown> {
     protected readonly ctx: {
-      acceptWebSocket(socket: ServerSocket): void
-      getWebSockets(): ServerSocket[]
+      acceptWebSocket(socket: WebSocket): void
+      getWebSockets(): WebSocket[]
       waitUntil(work: Promise<unknown>): void
       readonly storage: {
         getAlarm(): Promise<number | null>
@@ -36,9 +30,9 @@ declare module 'cloudflare:workers' {
     constructor(ctx: unknown, env: Env)
     fetch?(request: Request): Promise<Response>
     alarm?(): void | Promise<void>
-    webSocketMessage?(socket: ServerSocket, message: string): void
-    webSocketClose?(socket: ServerSocket, code: number, reason: string): void
-    webSocketError?(socket: ServerSocket): void
+    webSocketMessage?(socket: WebSocket, message: string): void
+    webSocketClose?(socket: WebSocket, code: number, reason: string): void
+    webSocketError?(socket: WebSocket): void
   }
   /** Keeps the request's work alive after its response. */
   export function waitUntil(work: Promise<unknown>): void

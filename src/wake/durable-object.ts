@@ -12,6 +12,12 @@ import { type Bell, createBell, type Entry, type Report } from './bell.ts'
 import { createWaiter } from './waiter.ts'
 import { POLLING, type Wake } from './wake.ts'
 
+/** A WebSocket of a Durable Object: it keeps a value while the object hibernates. */
+export interface ServerSocket extends WebSocket {
+  serializeAttachment(value: unknown): void
+  deserializeAttachment(): unknown
+}
+
 /** The code of a WebSocket that a waiting claim closed itself. */
 const LEFT = 4000
 
@@ -26,7 +32,7 @@ const RING_MS = 5_000
 /** The bell of one queue, as the class `QueueBell` of the Worker. */
 export class QueueBell extends DurableObject {
   readonly #bell: Bell<ServerSocket> = createBell<ServerSocket>({
-    all: () => this.ctx.getWebSockets().filter(({ readyState }) => readyState === WebSocket.OPEN),
+    all: () => this.#sockets().filter(({ readyState }) => readyState === WebSocket.OPEN),
     read: (socket) => socket.deserializeAttachment() as Entry,
     write: (socket, entry) => socket.serializeAttachment(entry),
     wake: (socket, wakeUp) => socket.send(String(wakeUp)),
@@ -34,6 +40,10 @@ export class QueueBell extends DurableObject {
     // A pending timer keeps the object awake, for a second at most.
     after: (ms, run) => void setTimeout(run, ms),
   })
+
+  #sockets(): ServerSocket[] {
+    return this.ctx.getWebSockets() as ServerSocket[]
+  }
 
   async #plan(at: number): Promise<void> {
     const planned = await this.ctx.storage.getAlarm()
@@ -45,8 +55,9 @@ export class QueueBell extends DurableObject {
       this.#bell.ring((await request.json()) as News)
       return new Response(null, { status: 204 })
     }
-    const { 0: client, 1: server } = new WebSocketPair()
-    const orders = this.ctx.getWebSockets().map((socket) => (socket.deserializeAttachment() as Entry).order)
+    const { 0: client, 1: socket } = new WebSocketPair()
+    const server = socket as ServerSocket
+    const orders = this.#sockets().map((socket) => (socket.deserializeAttachment() as Entry).order)
     this.ctx.acceptWebSocket(server)
     server.serializeAttachment({
       order: Math.max(0, ...orders) + 1,

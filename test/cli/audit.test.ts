@@ -41,10 +41,13 @@ const USAGE = 2
 const FAILED = 3
 
 /** Runs the command with the operator's token. */
-const audit = (...args: string[]): Promise<Ran> =>
-  run(['audit', ...args], { EMQ_URL: url, EMQ_TOKEN: TOKENS.operator })
+function audit(...args: string[]): Promise<Ran> {
+  return run(['audit', ...args], { EMQ_URL: url, EMQ_TOKEN: TOKENS.operator })
+}
 
-const call = (method: string, path: string, body?: unknown) => apiOn(shared).call(method, path, body)
+function call(method: string, path: string, body?: unknown) {
+  return apiOn(shared).call(method, path, body)
+}
 
 async function queueOf(jobs: number): Promise<{ name: string; ids: string[] }> {
   const name = freshQueue()

@@ -48,7 +48,7 @@ test.each([
   ['an interval below 200ms', ['watch', 'emails', '--interval', '199ms']],
   ['an extend without --lease', ['extend', 'emails', 'JOB0KHTOWnGLuC', '1']],
   ['a payload that is not JSON', ['enqueue', 'emails', '{to: ada}']],
-  ['a missing file', ['enqueue', 'emails', '@/nonexistent']],
+  ['a missing file', ['enqueue', 'emails', '--file', '/nonexistent']],
   ['--id together with --lines', ['enqueue', 'emails', '1', '--lines', '--id', 'JOB0KHTOWnGLuC']],
   ['a redrive that selects no job', ['redrive', 'emails']],
   ['a redrive of one job and of all', ['redrive', 'emails', 'JOB0KHTOWnGLuC', '--all']],
@@ -189,6 +189,6 @@ test('enqueue rejects a payload that is not UTF-8', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'emq-cli-'))
   onTestFinished(() => rm(folder, { recursive: true }))
   await writeFile(join(folder, 'payload'), Uint8Array.of(0x22, 0xff, 0x22))
-  const { code, stderr } = await runCli(['enqueue', 'emails', '@payload'], { env, cwd: folder })
+  const { code, stderr } = await runCli(['enqueue', 'emails', '--file', 'payload'], { env, cwd: folder })
   expect({ code, stderr }).toEqual({ code: 2, stderr: 'error: The payload is not UTF-8.\n' })
 })

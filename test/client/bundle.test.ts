@@ -65,7 +65,7 @@ async function startApi(): Promise<{ url: string; stop: () => void }> {
 }
 
 /** A module that creates its client first, then enqueues a job and works it with the platform's own fetch. */
-const storyFor = (url: string): string => {
+function storyFor(url: string): string {
   const exported = /([\w$]+) as EchoMQ\b/.exec(source)?.[1]
   return `${source.replace(/export\{[^}]*\};?\s*$/, '')}
     const emails = new ${exported}({ url: '${url}', token: 't' }).queue('emails')

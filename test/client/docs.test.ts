@@ -5,7 +5,9 @@ import { describe, expect, test } from 'vitest'
 import { PROJECT, programOf, wrongIn } from '../support/typescript.ts'
 import { TABLES, tableOfCodes, tablesOfTypes } from './support/reference.ts'
 
-const read = (file: string): string => readFileSync(join(PROJECT, file), 'utf8')
+function read(file: string): string {
+  return readFileSync(join(PROJECT, file), 'utf8')
+}
 
 /** The names that the examples use. */
 const GIVEN = `

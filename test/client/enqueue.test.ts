@@ -16,19 +16,25 @@ beforeEach(() => {
   api = createFakeApi(clock)
 })
 
-const queue = (options: Partial<EchoMQOptions> = {}) =>
-  new EchoMQ({ ...clientOf(api, clock), ...options }).queue('q')
+function queue(options: Partial<EchoMQOptions> = {}) {
+  return new EchoMQ({ ...clientOf(api, clock), ...options }).queue('q')
+}
 
-const failure = (promise: Promise<unknown>): Promise<EchoMQError> =>
-  clock.during(
+function failure(promise: Promise<unknown>): Promise<EchoMQError> {
+  return clock.during(
     promise.then(
       () => expect.fail('it succeeded'),
       (error) => error,
     ),
   )
+}
 
-const bodies = () => api.to('/jobs').map(({ body }) => body)
-const duplicate = (id: string) => ({ status: 200, body: { id, status: 'duplicate' } })
+function bodies() {
+  return api.to('/jobs').map(({ body }) => body)
+}
+function duplicate(id: string) {
+  return { status: 200, body: { id, status: 'duplicate' } }
+}
 
 describe('one job', () => {
   test('enqueue sends one request with an id that the client minted', async () => {

@@ -16,7 +16,9 @@ beforeEach(() => {
 
 const { consume } = ownConsumers(() => ({ api, clock }))
 
-const beats = () => api.to('/settle')
+function beats() {
+  return api.to('/settle')
+}
 
 test('one settle request renews all held jobs for a whole lease, after a third of it', async () => {
   const ids = api.put(1, 2, 3)

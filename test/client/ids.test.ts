@@ -6,14 +6,16 @@ import { createMint, mintClaimId } from '../../src/client/ids.ts'
 import { createMinter, isJobId, mintedAt, SNOWFLAKE_EPOCH_MS } from '../../src/protocol/ids.ts'
 import { isClaimId } from '../../src/protocol/keys.ts'
 
-const clockOf = (epochMs: () => number, random: () => number = () => 0.5): Clock => ({
-  ...systemClock,
-  epochMs,
-  random,
-})
+function clockOf(epochMs: () => number, random: () => number = () => 0.5): Clock {
+  return {
+    ...systemClock,
+    epochMs,
+    random,
+  }
+}
 
 /** A clock that returns these times one after another, and then the last one again. */
-const showing = (times: readonly number[]): (() => number) => {
+function showing(times: readonly number[]): () => number {
   let nth = 0
   return () => times[Math.min(nth++, times.length - 1)] ?? 0
 }

@@ -14,9 +14,11 @@ beforeEach(() => {
   api = createFakeApi(clock)
 })
 
-const emails = () => new EchoMQ(clientOf(api, clock)).queue<unknown>('q')
+function emails() {
+  return new EchoMQ(clientOf(api, clock)).queue<unknown>('q')
+}
 
-const claimOne = async () => {
+async function claimOne() {
   const [job] = await emails().claim()
   return job ?? expect.fail('no job')
 }

@@ -24,10 +24,11 @@ function stopping(consumer: Consumer<unknown>, timeoutMs?: number) {
   return { outcome, promise }
 }
 
-const releases = () =>
-  api
+function releases() {
+  return api
     .to('/settle')
     .flatMap(({ body }) => body.items.filter(({ action }: { action: string }) => action === 'release'))
+}
 
 describe('a claim at the time of stopping', () => {
   test('stop aborts a waiting claim, repeats it once under its claimId without a wait, and leaves no job', async () => {

@@ -35,14 +35,20 @@ function connect(
 }
 
 /** Loses the responses to the first requests whose path has this end. */
-const losing = (end: string, times: number) => async (call: () => Promise<Response>, path: string) => {
-  const answer = await call()
-  if (!path.endsWith(end) || times-- <= 0) return answer
-  throw new TypeError('connection reset')
+function losing(end: string, times: number) {
+  return async (call: () => Promise<Response>, path: string) => {
+    const answer = await call()
+    if (!path.endsWith(end) || times-- <= 0) return answer
+    throw new TypeError('connection reset')
+  }
 }
 
-const isClean = async (queue: string) => expect(await census(raw.port, queue)).toEqual([])
-const countsOf = async (queue: string) => (await connect().queue(queue).stats()).counts
+async function isClean(queue: string) {
+  return expect(await census(raw.port, queue)).toEqual([])
+}
+async function countsOf(queue: string) {
+  return (await connect().queue(queue).stats()).counts
+}
 const EMPTY = { pending: 0, active: 0, scheduled: 0, dead: 0 }
 
 describe('verbs', () => {
@@ -254,10 +260,11 @@ describe('a consumer', () => {
       (seen) => seen.length > 0,
     )
     const row = () => emq.queue(name).jobs({ state: 'active' }).next()
-    const firstEnd = await until(async () => (await row()).value?.leaseUntil)
+    const firstEnd = await until(async () => (await row()).value?.leaseUntil, 15_000)
     // Four leases later, by the server's own time.
     await until(
       async () => Date.parse((await row()).value?.leaseUntil ?? firstEnd) - Date.parse(firstEnd) > 1_200,
+      15_000,
     )
     end()
     expect(await done).toEqual(['completed'])
@@ -296,9 +303,9 @@ describe('a consumer', () => {
     }
     const first = emq.queue(name).consume(handler, { concurrency: 5, batch: 20 })
     const second = emq.queue(name).consume(handler, { concurrency: 5 })
-    await until(async () => ran.length > 40)
+    await until(async () => ran.length > 40, 15_000)
     await first.stop()
-    await until(async () => (await countsOf(name)).pending + (await countsOf(name)).active === 0)
+    await until(async () => (await countsOf(name)).pending + (await countsOf(name)).active === 0, 15_000)
     await second.stop()
     expect(new Set(ran).size).toBe(200)
     expect(ran).toHaveLength(200)

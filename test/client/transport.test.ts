@@ -20,8 +20,8 @@ afterEach(async () => {
   expect(unhandled).not.toHaveBeenCalled()
 })
 
-const client = (options: Partial<EchoMQOptions> = {}) =>
-  new EchoMQ({
+function client(options: Partial<EchoMQOptions> = {}) {
+  return new EchoMQ({
     url: 'https://queue.example.com',
     token: 'SECRET-TOKEN',
     retry: 0,
@@ -32,8 +32,11 @@ const client = (options: Partial<EchoMQOptions> = {}) =>
     },
     ...options,
   })
+}
 
-const stats = (options?: Partial<EchoMQOptions>) => client(options).queue('emails').stats()
+function stats(options?: Partial<EchoMQOptions>) {
+  return client(options).queue('emails').stats()
+}
 
 async function failure(promise: Promise<unknown>): Promise<EchoMQError> {
   const error: unknown = await promise.then(

@@ -1,12 +1,12 @@
 /** Faults 1 to 9: jobs that were lost or doubled elsewhere. */
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { GLOBAL_KEYS } from '../../src/protocol/keys.ts'
 import { apiOn } from '../support/api.ts'
 import { capturedLog } from '../support/captured-log.ts'
 import { expectConsistent, keysOf } from '../support/census.ts'
 import { type ClaimedJob, queueOn, type TestQueue } from '../support/queue.ts'
 import { rawRedis } from '../support/raw-redis.ts'
-import { sharedRedis } from '../support/redis.ts'
+import { costOf, sharedRedis } from '../support/redis.ts'
 import { until } from '../support/until.ts'
 
 const shared = sharedRedis()
@@ -18,11 +18,12 @@ const ID = 'JOB0KHTOWnGLuC'
 describe('1: a reply that is lost after the command has run', () => {
   const pending = (queue: TestQueue) => raw.run('ZRANGE', queue.keys.pending, 0, -1)
 
-  test('an enqueue whose reply is lost stores one job and returns its id', async () => {
+  test('an enqueue under a key whose reply is lost stores one job and returns its id', async () => {
     const warm = await warmQueue()
+    let pass = 0
     for (const queue of [warm, queueOn(apiOn(shared), warm.name)]) {
       shared.bridge.dropReply()
-      const answer = await queue.post('jobs', { payload: 'a' })
+      const answer = await queue.post('jobs', { payload: 'a', idempotencyKey: `k${pass++}` })
       expect([answer.status, answer.json.status]).toEqual([201, 'enqueued'])
       expect(await pending(queue)).toEqual([answer.json.id])
       await queue.claim()
@@ -30,13 +31,13 @@ describe('1: a reply that is lost after the command has run', () => {
     await expectConsistent(raw.port, warm.name)
   })
 
-  test('an enqueue with a delay or an idempotency key whose reply is lost returns the result of the first attempt', async () => {
+  test('an enqueue under a key, with or without a delay, whose reply is lost returns the result of the first attempt', async () => {
     const queue = await warmQueue()
     for (const [body, status] of [
-      [{ payload: 1, delayMs: 60_000 }, 'scheduled'],
-      [{ payload: 1, runAt: Date.now() + 60_000 }, 'scheduled'],
-      [{ payload: 1, runAt: 1 }, 'enqueued'],
-      [{ payload: 1, delayMs: 0 }, 'enqueued'],
+      [{ payload: 1, idempotencyKey: 'a', delayMs: 60_000 }, 'scheduled'],
+      [{ payload: 1, idempotencyKey: 'b', runAt: Date.now() + 60_000 }, 'scheduled'],
+      [{ payload: 1, idempotencyKey: 'c', runAt: 1 }, 'enqueued'],
+      [{ payload: 1, idempotencyKey: 'd', delayMs: 0 }, 'enqueued'],
       [{ payload: 1, idempotencyKey: 'k' }, 'enqueued'],
     ] as const) {
       shared.bridge.dropReply()
@@ -48,13 +49,66 @@ describe('1: a reply that is lost after the command has run', () => {
     expect(await queue.counts()).toMatchObject({ pending: 3, scheduled: 2 })
   })
 
-  test('an enqueue of many jobs whose reply is lost neither loses nor doubles one', async () => {
+  test('98: a batch under a key whose reply is lost neither loses nor doubles one', async () => {
     const queue = await warmQueue()
     shared.bridge.dropReply()
-    const { results } = (await queue.post('jobs', { jobs: Array(100).fill({ payload: 1 }) })).json
+    const { results } = (
+      await queue.post('jobs', { jobs: Array(100).fill({ payload: 1 }), idempotencyKey: 'batch' })
+    ).json
     expect(results.map(({ status }: { status: string }) => status)).toEqual(Array(100).fill('enqueued'))
     expect(await pending(queue)).toEqual(results.map(({ id }: ClaimedJob) => id))
     await expectConsistent(raw.port, queue.name)
+  })
+
+  test('98: a batch repeated under its key returns the first results, whatever became of the jobs', async () => {
+    const queue = await warmQueue()
+    const jobs = [
+      { payload: 1 },
+      { payload: 2, delayMs: 60_000 },
+      { payload: 3, runAt: 'never' },
+      { text: 'x' },
+    ]
+    const body = { jobs, idempotencyKey: 'batch' }
+    const first = (await queue.post('jobs', body)).json.results
+    expect(first.map((result: { status?: string }) => result.status)).toEqual([
+      'enqueued',
+      'scheduled',
+      undefined,
+      'enqueued',
+    ])
+    const done = await queue.claimOne()
+    await queue.post(`jobs/${done.id}/complete`, { token: done.token })
+    const header = { headers: { 'Idempotency-Key': 'batch' } }
+    for (const repeat of [await queue.post('jobs', body), await queue.post('jobs', { jobs }, header)])
+      expect(repeat.json.results).toEqual(
+        first.map((result: object) => ('id' in result ? { id: result.id, status: 'duplicate' } : result)),
+      )
+    expect(await queue.counts()).toMatchObject({ pending: 1, scheduled: 1, active: 0 })
+    const other = await queue.post('jobs', { jobs: [{ payload: 1 }], idempotencyKey: 'batch' })
+    expect([other.status, other.json.errors[0].path]).toEqual([400, 'idempotencyKey'])
+  })
+
+  test('98: a key for a batch costs two commands more, for the whole batch', async () => {
+    const queue = await warmQueue()
+    const jobs = Array(50).fill({ payload: 1 })
+    const plain = await costOf(shared, () => queue.post('jobs', { jobs }))
+    const keyed = await costOf(shared, () => queue.post('jobs', { jobs, idempotencyKey: 'batch' }))
+    expect(keyed.total - plain.total).toBe(2)
+  })
+
+  test('208: a minted id that another job has is minted again, also when a reply is lost at the same time', async () => {
+    const now = Date.now()
+    const isolate = () => apiOn(shared, {}, { now: () => now })
+    const queue = queueOn(isolate())
+    const random = vi.spyOn(Math, 'random').mockReturnValue(0.5)
+    const others = queueOn(isolate(), queue.name)
+    const own = await queue.enqueueMany(20)
+    shared.bridge.hangUp()
+    const answer = await others.post('jobs', { payload: 'x', idempotencyKey: 'k' })
+    random.mockRestore()
+    expect([answer.status, answer.json.status]).toEqual([201, 'enqueued'])
+    expect(own).not.toContain(answer.json.id)
+    expect((await queue.counts()).pending).toBe(21)
   })
 
   test('an enqueue with an id of the caller is not repeated when its reply is lost: only the caller knows whose job it is', async () => {
@@ -115,12 +169,19 @@ describe('2: an endpoint that always hangs up', () => {
     await shared.bridge.reset()
   })
 
-  test('an enqueue with a minted id is safe to repeat and is sent exactly twice', async () => {
+  test('an enqueue is sent exactly once without a key, and exactly twice with one', async () => {
     const queue = await warmQueue()
-    shared.bridge.hangUp({ times: Number.POSITIVE_INFINITY })
-    expect((await queue.post('jobs', { payload: 1 })).status).toBe(503)
-    expect((await shared.bridge.counts()).requests).toBe(2)
-    await shared.bridge.reset()
+    for (const [body, requests] of [
+      [{ payload: 1 }, 1],
+      [{ jobs: [{ payload: 1, idempotencyKey: 'a' }, { payload: 2 }] }, 1],
+      [{ payload: 1, idempotencyKey: 'k' }, 2],
+      [{ jobs: [{ payload: 1 }], idempotencyKey: 'b' }, 2],
+    ] as const) {
+      shared.bridge.hangUp({ times: Number.POSITIVE_INFINITY })
+      expect((await queue.post('jobs', body)).status).toBe(503)
+      expect((await shared.bridge.counts()).requests).toBe(requests)
+      await shared.bridge.reset()
+    }
     expect(await keysOf(raw.port, queue.name)).toEqual([])
   })
 

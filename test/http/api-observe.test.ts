@@ -229,7 +229,7 @@ describe('one job', () => {
     expect(elsewhere.status).toBe(404)
   })
 
-  test('a job contains its last five errors with attempt and time as soon as it has two', async () => {
+  test('a job contains its last five errors with attempt and time from the first one on', async () => {
     const queue = queueOn(apiOn(shared))
     const [id = ''] = await queue.enqueueMany(1, { maxAttempts: 0 })
     const startedAt = Date.now()
@@ -243,10 +243,6 @@ describe('one job', () => {
       await queue.post('promote')
       const { lastError, history } = (await queue.get(`jobs/${id}`)).json
       expect(lastError).toBe(`error ${attempt} of it`)
-      if (attempt === 1) {
-        expect(history).toBeUndefined()
-        continue
-      }
       expect(
         history.map((entry: { attempt: number; error: string }) => [entry.attempt, entry.error]),
       ).toEqual(

@@ -399,7 +399,7 @@ describe('an idempotency key', () => {
     expect((await queue.post('jobs', { payload: 1, idempotencyTtlMs: 1000 }, { headers })).json.id).toBe(id)
   })
 
-  test('an idempotency key in the header is rejected if it differs from the body, is malformed or comes with many jobs', async () => {
+  test('an idempotency key in the header is rejected if it differs from the body, or is malformed', async () => {
     const enqueueWith = (body: object, key: string) =>
       queueOn(apiOn(shared)).post('jobs', body, { headers: { 'Idempotency-Key': key } })
     await withoutRedis(shared, async () => {
@@ -410,7 +410,7 @@ describe('an idempotency key', () => {
         [{ payload: 1 }, '"a"'],
         [{ payload: 1 }, ''],
         [{ payload: 1 }, 'x'.repeat(256)],
-        [{ jobs: [{ payload: 1 }] }, 'a'],
+        [{ jobs: [{ payload: 1 }], idempotencyKey: 'a' }, 'b'],
       ] as const) {
         const answer = await enqueueWith(body, key)
         expect([answer.status, answer.json.errors[0].path], key).toEqual([400, 'idempotencyKey'])

@@ -31,6 +31,8 @@ describe('a call', () => {
     const rest = { maxAttempts: undefined, explicit: true }
     const { keys, args } = call('enqueue_many', {
       q: 'q',
+      batchKey: '',
+      batchTtlMs: undefined,
       each: [
         { id: 'JOB1', ...job, ...rest, idempotencyTtlMs: undefined },
         { id: 'JOB2', ...job, ...rest, idempotencyTtlMs: 9, key: 'k' },
@@ -38,7 +40,7 @@ describe('a call', () => {
     })
     const { length } = SCRIPTS.enqueue_many.keys
     expect(keys.slice(length)).toEqual(['emq:{q}:job:JOB1', 'emq:{q}:job:JOB2', 'emq:{q}:de:k'])
-    expect(args).toHaveLength(2 * SCRIPTS.enqueue_many.argsEach.length)
+    expect(args).toHaveLength(1 + 2 * SCRIPTS.enqueue_many.argsEach.length)
   })
 
   test('passes a claim key only with a claimId', () => {

@@ -13,8 +13,9 @@ import { census } from '../support/census.ts'
 import { sharedRedis } from '../support/redis.ts'
 import { type RunningWorkers, secretsOf, startWorkers, workerOf } from './support/workers.ts'
 
-const configOf = (side: string): string =>
-  fileURLToPath(new URL(`../../examples/service-binding/${side}/wrangler.toml`, import.meta.url))
+function configOf(side: string): string {
+  return fileURLToPath(new URL(`../../examples/service-binding/${side}/wrangler.toml`, import.meta.url))
+}
 
 /** The producer is one file that imports only types, so it needs no build. */
 function producer() {
@@ -49,8 +50,9 @@ afterAll(async () => {
 })
 beforeEach(() => shared.bridge.reset())
 
-const signUp = (body: string): Promise<Response> =>
-  workers.fetch('signup', '/signup', { method: 'POST', body })
+function signUp(body: string): Promise<Response> {
+  return workers.fetch('signup', '/signup', { method: 'POST', body })
+}
 
 test('a sign-up that is sent twice enqueues one mail', async () => {
   const first = await signUp('{"email":"ada@example.com"}')

@@ -24,8 +24,8 @@ const CALLER = `
     },
   }`
 
-const callerOf = (name: string, compatibilityDate: string) =>
-  workerOf(
+function callerOf(name: string, compatibilityDate: string) {
+  return workerOf(
     name,
     {
       mainModule: 'caller.js',
@@ -35,6 +35,7 @@ const callerOf = (name: string, compatibilityDate: string) =>
     },
     { EMQ: { type: 'worker', worker: 'echomq-edge', exportName: 'QueueService' } },
   )
+}
 
 const shared = sharedRedis()
 let workers: RunningWorkers
@@ -69,7 +70,9 @@ async function refusal(verb: string, ...args: unknown[]): Promise<Json> {
   return error
 }
 
-const stateOf = async (queue: string, id: string): Promise<string> => (await call('job', queue, id))?.state
+async function stateOf(queue: string, id: string): Promise<string> {
+  return (await call('job', queue, id))?.state
+}
 
 describe('the verbs', () => {
   test('a binding enqueues, claims and completes a job', async () => {

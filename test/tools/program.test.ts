@@ -1,6 +1,6 @@
 /** The arguments that the commands accept and reject, and the output of the small commands. */
 
-import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { afterEach, beforeEach, expect, onTestFinished, test, vi } from 'vitest'
 import { runProgram } from '../../src/tools/program.ts'
 
 let stdout = ''
@@ -50,6 +50,27 @@ test.each(['dev', 'demo', 'conformance', 'deploy'])('%s --help prints its usage'
   expect(await runProgram([name, '--help'])).toBe(0)
 
   expect(stdout).toContain(`Usage: echomq-edge ${name}`)
+})
+
+test.each([
+  ['dev', ['EMQ_DEV_REDIS_URL', 'EMQ_DEV_REST_TOKEN']],
+  ['conformance', ['EMQ_CONFORMANCE_REDIS_URL', 'EMQ_CONFORMANCE_TOKEN']],
+])('196: %s --help names the variables for its secrets and says why', async (name, variables) => {
+  await runProgram([name, '--help'])
+
+  for (const variable of variables) expect(stdout.replace(/\s+/g, ' ')).toContain(`(env: ${variable})`)
+  expect(stdout.replace(/\s+/g, ' ')).toContain('Every user of this machine can read the arguments')
+})
+
+test.each([
+  ['dev', 'EMQ_DEV_REDIS_URL'],
+  ['conformance', 'EMQ_CONFORMANCE_REDIS_URL'],
+])('196: %s reads %s', async (name, variable) => {
+  vi.stubEnv(variable, 'http://not-redis')
+  onTestFinished(() => void vi.unstubAllEnvs())
+
+  expect(await runProgram([name])).toBe(2)
+  expect(stderr).toContain('It must be a URL that begins with redis:// or rediss://')
 })
 
 test('a command that fails exits with 1 and prints one sentence', async () => {

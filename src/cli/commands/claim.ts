@@ -2,7 +2,7 @@
 import { type CommonOptions, defineCommand, option } from '../command.ts'
 import { queueOf } from '../connection.ts'
 import { EXIT } from '../failure.ts'
-import { jobJson, payloadText, print } from '../output.ts'
+import { jobJson, payloadText, print, printError } from '../output.ts'
 import { formatDuration, parseDuration, parseLimit } from '../values.ts'
 
 type Options = CommonOptions & { readonly limit?: number; readonly lease?: number; readonly wait?: number }
@@ -15,7 +15,7 @@ export const claimCommand = defineCommand({
   options: [
     option('--limit <count>', 'at most this many jobs, up to 100 (default: 1)', parseLimit),
     option('--lease <duration>', "length of the leases (default: the queue's)", parseDuration),
-    option('--wait <duration>', 'how long to wait for a job, up to 25s (default: 0s)', parseDuration),
+    option('--wait <duration>', 'how long to wait for a job, up to 60s (default: 0s)', parseDuration),
   ],
   json: 'print each job as a line of JSON',
   notes: 'Exits with 3 when there is no job.',
@@ -35,5 +35,13 @@ async function run(name: string, { limit, lease, wait, ...options }: Options): P
   }
   if (jobs.length > 0) return
   process.exitCode = EXIT.nothing
-  if (!options.json) process.stderr.write('There is no job to claim.\n')
+  // A token that may only consume cannot see this.
+  const isPaused = await queueOf(name, options)
+    .stats()
+    .then(
+      ({ paused }) => paused,
+      () => false,
+    )
+  if (isPaused) printError('The queue is paused: claims return no job.')
+  else if (!options.json) printError('There is no job to claim.')
 }

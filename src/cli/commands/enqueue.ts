@@ -3,12 +3,13 @@ import type { EnqueueOptions, EnqueueResult, Queue } from '../../client/index.ts
 import { type CommonOptions, defineCommand, option } from '../command.ts'
 import { queueOf } from '../connection.ts'
 import { EXIT, exitCodeOf, UsageError } from '../failure.ts'
-import { print, printJson } from '../output.ts'
+import { plain, print, printError, printJson } from '../output.ts'
 import { jsonOf, readText } from '../payload.ts'
 import { bar, showStatus } from '../terminal.ts'
 import { parseCount, parseDuration, parseInstant } from '../values.ts'
 
 type Options = CommonOptions & {
+  readonly file?: string
   readonly text?: true
   readonly lines?: true
   readonly delay?: number
@@ -20,6 +21,10 @@ type Options = CommonOptions & {
   readonly maxAttempts?: number
 }
 
+/** No deployment accepts a larger request. */
+const MAX_PAYLOAD_MIB = 10
+/** All lines are read before the first is sent. */
+const MAX_LINES_MIB = 256
 /** Jobs per request: the API accepts at most 1000. */
 const STEP = 1000
 /** At most this many malformed lines are named. */
@@ -29,9 +34,10 @@ export const enqueueCommand = defineCommand({
   usage: 'enqueue <queue> [payload]',
   summary: 'enqueue a job',
   description:
-    'Enqueues a job and prints its id. The payload is JSON: an argument, @file, or stdin. It is stored exactly as it is written.',
-  arguments: { '[payload]': 'JSON, @file, or - for stdin (default: stdin)' },
+    'Enqueues a job and prints its id. The payload is JSON: an argument, a file, or stdin. It is stored exactly as it is written.',
+  arguments: { '[payload]': 'JSON, or - for stdin (default: stdin)' },
   options: [
+    option('--file <path>', 'read the payload from this file'),
     option('--text', 'the payload is text, not JSON'),
     option('--lines', 'one job per line of the payload; empty lines are skipped'),
     option('--delay <duration>', 'delay before the job may run', parseDuration),
@@ -51,9 +57,9 @@ export const enqueueCommand = defineCommand({
     'With --lines, nothing is sent when a line is not JSON. A line that the API rejects is named, and the others are\nenqueued.',
   examples: [
     `enqueue emails '{"to":"ada@example.com"}'`,
-    'enqueue emails @mail.json --delay 5m --key welcome-42',
+    'enqueue emails --file mail.json --delay 5m --key welcome-42',
     'enqueue emails < mail.json',
-    'enqueue emails @mails.ndjson --lines',
+    'enqueue emails --file mails.ndjson --lines',
   ],
   run,
 })
@@ -61,8 +67,9 @@ export const enqueueCommand = defineCommand({
 async function run(name: string, argument: string | undefined, options: Options): Promise<void> {
   const queue = queueOf(name, options, options.text ? 'text' : 'json')
   const read = options.text ? (text: string) => text : jsonOf
-  const text = await readText(argument)
-  if (options.lines) return enqueueLines(queue, linesOf(text, read), options)
+  const { file, lines } = options
+  const text = await readText({ argument, file, maxMib: lines ? MAX_LINES_MIB : MAX_PAYLOAD_MIB })
+  if (lines) return enqueueLines(queue, linesOf(text, read), options)
 
   const payload = read(text)
   if (payload === undefined)
@@ -101,8 +108,7 @@ async function enqueueLines(queue: Queue<string>, lines: readonly Line[], option
     const items = batch.map(({ payload }) => ({ ...jobOptions(options), payload }))
     const results = await queue.enqueueMany(items).catch((error: unknown) => {
       showStatus('')
-      if (at > 0)
-        process.stderr.write(`The lines before line ${batch[0]?.line} were sent, and none after them.\n`)
+      if (at > 0) printError(`The lines before line ${batch[0]?.line} were sent, and none after them.`)
       throw error
     })
     showStatus(`enqueued ${bar(at + items.length, lines.length)}`)
@@ -112,7 +118,7 @@ async function enqueueLines(queue: Queue<string>, lines: readonly Line[], option
       const line = batch[nth]?.line
       if ('error' in result) process.exitCode ??= exitCodeOf(result.error)
       if (options.json) printJson(lineOf(result, line))
-      else if ('error' in result) process.stderr.write(`line ${line}: ${result.error.message}\n`)
+      else if ('error' in result) printError(plain(`line ${line}: ${result.error.message}`))
     })
   }
   showStatus('')

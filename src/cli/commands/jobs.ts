@@ -4,7 +4,7 @@ import type { JobState, JobsOptions, JobView } from '../../client/index.ts'
 import { type CommonOptions, defineCommand, option } from '../command.ts'
 import { queueOf } from '../connection.ts'
 import { EXIT } from '../failure.ts'
-import { jobJson, payloadText, plain, print, printTable } from '../output.ts'
+import { jobJson, payloadText, print, printError, printTable } from '../output.ts'
 import { parseInstant, parseLimit } from '../values.ts'
 
 type Options = CommonOptions & {
@@ -66,7 +66,7 @@ async function run(name: string, id: string | undefined, options: Options): Prom
 
 function rowOf(job: JobView<string>): string[] {
   const when = job.runAt ?? job.leaseUntil ?? job.enqueuedAt
-  const rest = [payloadText(job), plain(job.lastError ?? '')].filter(Boolean)
+  const rest = [payloadText(job), job.lastError].filter(Boolean)
   return [job.id, job.state, `attempts ${job.attempts}`, when, rest.join('  ')]
 }
 
@@ -74,14 +74,14 @@ async function showJob(name: string, id: string, options: Options): Promise<void
   const job = await queueOf(name, options).job(id)
   if (job === undefined) {
     process.exitCode = EXIT.nothing
-    process.stderr.write('There is no such job.\n')
+    printError('There is no such job.')
     return
   }
   if (options.json) return print(jobJson(job))
   const { history = [], payload: _, text: __, base64: ___, ...fields } = job
   printTable([
-    ...Object.entries(fields).map(([field, value]) => [field, plain(String(value))]),
-    ...history.map(({ attempt, at, error }) => [`attempt ${attempt}`, `${at}  ${plain(error)}`]),
+    ...Object.entries(fields).map(([field, value]) => [field, String(value)]),
+    ...history.map(({ attempt, at, error }) => [`attempt ${attempt}`, `${at}  ${error}`]),
     ['payload', payloadText(job)],
   ])
 }

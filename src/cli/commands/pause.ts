@@ -1,7 +1,7 @@
 /** `echomq-edge pause` and `resume`: whether jobs of a queue may be claimed. */
 import { type CommonOptions, defineCommand } from '../command.ts'
 import { isKnown, queueOf } from '../connection.ts'
-import { print, printJson } from '../output.ts'
+import { print, printError, printJson } from '../output.ts'
 
 export const pauseCommand = define(
   'pause',
@@ -26,7 +26,7 @@ function define(verb: 'pause' | 'resume', summary: string, description: string) 
       const { paused } = await queue[verb]()
       if (options.json) printJson({ queue: name, paused, known })
       else print(`${name} ${verb}d`)
-      if (!known) process.stderr.write(`note: ${name} was never used. Is the name correct?\n`)
+      if (!known) printError(`note: ${name} was never used. Is the name correct?`)
     },
   })
 }

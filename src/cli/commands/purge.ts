@@ -43,7 +43,7 @@ async function run(name: string, { state, limit, yes, json, ...options }: Option
   else print(`${removed} removed`)
 }
 
-/** @throws {UsageError} unless somebody types the name of the queue. */
+/** @throws {UsageError} unless the user types the name of the queue. */
 async function confirm(name: string, warning: string): Promise<void> {
   if (!process.stdin.isTTY)
     throw new UsageError('Nobody can confirm this: stdin is not a terminal. Give --yes to delete the jobs.')

@@ -3,7 +3,7 @@ import type { QueueStats } from '../../client/index.ts'
 import { type CommonOptions, defineCommand } from '../command.ts'
 import { listQueues } from '../connection.ts'
 import { EXIT } from '../failure.ts'
-import { printJson, printTable } from '../output.ts'
+import { printError, printJson, printTable } from '../output.ts'
 
 export const queuesCommand = defineCommand({
   usage: 'queues',
@@ -19,7 +19,7 @@ async function run(options: CommonOptions): Promise<void> {
   const queues = await listQueues(options)
   if (queues.length === 0) {
     process.exitCode = EXIT.nothing
-    if (!options.json) process.stderr.write('There is no queue.\n')
+    if (!options.json) printError('There is no queue.')
   } else if (options.json) queues.forEach(printJson)
   else printTable(queues.map(rowOf))
 }

@@ -48,6 +48,8 @@ async function run(name: string, id: string | undefined, options: Options): Prom
     throw new UsageError('No job is selected: give the id of one, or --all, or a filter.')
   if (id !== undefined && selects !== undefined)
     throw new UsageError('The id of one job excludes --all and filters: give one or the other.')
+  if (all && (errorContains ?? from ?? to) !== undefined)
+    throw new UsageError('--all contradicts a filter: give one or the other.')
   if (id !== undefined && dryRun) throw new UsageError('--dry-run needs --all or a filter.')
   const queue = queueOf(name, options)
 

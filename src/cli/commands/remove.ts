@@ -1,6 +1,6 @@
 /** `echomq-edge remove`: deletes one job. */
 import { type CommonOptions, defineCommand } from '../command.ts'
-import { queueOf, transportTo } from '../connection.ts'
+import { queueOf, sendWith } from '../connection.ts'
 import { print, printJson } from '../output.ts'
 
 export const removeCommand = defineCommand({
@@ -16,14 +16,7 @@ export const removeCommand = defineCommand({
 
 async function run(queueName: string, id: string, { json, ...options }: CommonOptions): Promise<void> {
   const { name } = queueOf(queueName, options)
-  const { repeat, send } = transportTo(options, deleting)
-  await repeat(() => send(`/v1/queues/${name}/jobs/${encodeURIComponent(id)}`, 'status'))
+  await sendWith(options, 'DELETE', `/v1/queues/${name}/jobs/${encodeURIComponent(id)}`)
   if (json) printJson({ id, status: 'removed' })
   else print(`${id} removed`)
-}
-
-/** The API responds to a DELETE with 204 and no body, and the client accepts only JSON. */
-async function deleting(address: string, init: RequestInit): Promise<Response> {
-  const answer = await fetch(address, { ...init, method: 'DELETE' })
-  return answer.status === 204 ? Response.json({ status: 'removed' }) : answer
 }

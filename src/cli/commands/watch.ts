@@ -10,7 +10,7 @@ import { EchoMQError, type Queue, type QueueStats } from '../../client/index.ts'
 import { type CommonOptions, defineCommand, option } from '../command.ts'
 import { queueOf } from '../connection.ts'
 import { causeOf } from '../failure.ts'
-import { print, printJson } from '../output.ts'
+import { plain, print, printError, printJson } from '../output.ts'
 import { createScreen } from '../terminal.ts'
 import { parseDuration } from '../values.ts'
 import { createTrend, watchLine, watchScreen } from '../watch-view.ts'
@@ -74,7 +74,7 @@ async function read(queue: Queue<string>, signal: AbortSignal): Promise<QueueSta
   } catch (error) {
     if (signal.aborted) return undefined
     if (!(error instanceof EchoMQError) || !error.retryable) throw error
-    process.stderr.write(`${[error.message, causeOf(error)].filter(Boolean).join('  ')}\n`)
+    printError(plain([error.message, causeOf(error)].filter(Boolean).join('  ')))
     return undefined
   }
 }

@@ -61,10 +61,12 @@ export type FakeApi = {
 
 const DEFAULT_LEASE_MS = 30_000
 const TOKEN = 'secret-token'
-const problem = (status: number, code: string, more: object = {}) => ({
-  status,
-  body: { type: '/docs', title: code, status, detail: 'as it is', code, requestId: 'r', ...more },
-})
+function problem(status: number, code: string, more: object = {}) {
+  return {
+    status,
+    body: { type: '/docs', title: code, status, detail: 'as it is', code, requestId: 'r', ...more },
+  }
+}
 
 export function createFakeApi(clock: FakeClock, idleMs = 1_000): FakeApi {
   const jobs = new Map<string, Row>()
@@ -292,9 +294,11 @@ export function createFakeApi(clock: FakeClock, idleMs = 1_000): FakeApi {
 }
 
 /** Options for a client of this API. */
-export const clientOf = (api: FakeApi, clock: FakeClock) => ({
-  url: 'https://queue.example.com',
-  token: TOKEN,
-  fetch: api.fetch,
-  clock,
-})
+export function clientOf(api: FakeApi, clock: FakeClock) {
+  return {
+    url: 'https://queue.example.com',
+    token: TOKEN,
+    fetch: api.fetch,
+    clock,
+  }
+}

@@ -61,6 +61,8 @@ export function handOn(port: RedisPort, queue: string) {
 
     enqueueMany: (jobs: readonly NewJob[]) =>
       exec('enqueue_many', {
+        batchKey: '',
+        batchTtlMs: undefined,
         each: jobs.map(({ payload = 'payload', idempotency, explicit = true, ...job }) => ({
           ...{ delayMs: undefined, runAt: undefined, startBy: undefined, maxAttempts: undefined },
           ...job,

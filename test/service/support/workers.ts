@@ -28,10 +28,12 @@ export function workerOf(
 }
 
 /** The secrets of the queue's Worker. */
-export const secretsOf = (bridge: { readonly url: string; readonly token: string }): Bindings => ({
-  UPSTASH_REDIS_REST_URL: { type: 'text', value: bridge.url },
-  UPSTASH_REDIS_REST_TOKEN: { type: 'text', value: bridge.token },
-})
+export function secretsOf(bridge: { readonly url: string; readonly token: string }): Bindings {
+  return {
+    UPSTASH_REDIS_REST_URL: { type: 'text', value: bridge.url },
+    UPSTASH_REDIS_REST_TOKEN: { type: 'text', value: bridge.token },
+  }
+}
 
 export type RunningWorkers = {
   /** Where the first of them listens. */
