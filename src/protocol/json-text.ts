@@ -360,8 +360,8 @@ const toBase64 = (bytes: Uint8Array): string => {
 /** Whether an enqueue would accept the text as a `payload`: all readers understand it alike. */
 function isPayload(text: string): boolean {
   if (!isJsonText(text)) return false
-  const { isTooDeep, flaw } = scan(`{"payload":${text}}`, { raw: [['payload']], lists: {} })
-  return !isTooDeep && flaw === undefined
+  const { excess, flaw } = scan(`{"payload":${text}}`, { raw: [['payload']], lists: {} })
+  return excess === undefined && flaw === undefined
 }
 
 /**
