@@ -147,7 +147,7 @@ export function miniflareOptions(built: BuiltWorker, bindings: WorkerOptions['bi
             assets: {
               directory: built.assets.directory,
               hasUserWorker: true,
-              runWorkerFirst: ['/*', '!/docs/*'],
+              runWorkerFirst: ['/*', '!/docs/*', '!/third-party-licences.txt'],
             },
           }),
         },

@@ -26,7 +26,7 @@ export type WaitOptions = {
 }
 
 /** A rest of the waiting time that is not worth another claim, in ms: timers are not exact. */
-const REST_MS = 20
+const REST_MS = 2
 
 /** Claims until there are jobs or the time is over, and returns the last claim. */
 export async function waitForJobs(claim: () => Promise<Claimed>, options: WaitOptions): Promise<Claimed> {
