@@ -4,6 +4,7 @@ import { defineConfig } from 'tsdown'
 import { ROUTES } from './src/app.ts'
 import { makeReference } from './src/reference/reference.ts'
 import { buildWorker } from './src/stack/wrangler.ts'
+import { BUNDLED } from './src/tools/licences.ts'
 import { makeSite } from './src/tools/site.ts'
 
 /** For every host with web standards. */
@@ -29,8 +30,8 @@ export default defineConfig([
     target: 'node20',
     fixedExtension: false,
     dts: false,
-    // Half a megabyte that builds a Redis. Few users need it, and they can install it.
-    deps: { neverBundle: [/^redis-memory-server/] },
+    // `dev` says how to install workerd. The other builds a Redis: few users need its half a megabyte.
+    deps: { neverBundle: ['miniflare', /^redis-memory-server/], onlyBundle: BUNDLED },
     hooks: { 'build:done': addBuiltWorker },
   },
 ])

@@ -1,7 +1,7 @@
 -- claim_many: sweeps the queue, then leases the oldest pending jobs, each with its fencing token.
 -- MOVE:
 --   pending -> active; scheduled -> pending; active -> pending | scheduled | dead
---   pending -> dead for a job past its startBy
+--   pending -> dead for a job past its startBy, or without a number of attempts
 -- KEYS:
 --   active    emq:{q}:active
 --   pending   emq:{q}:pending
@@ -19,7 +19,8 @@
 --   limit      jobs
 --   jitter     0 <= jitter < 1
 -- REPLIES:
---   {ok | paused | full, ms until the next job is due or lapses or -1, then for each job id, payload, token, leaseMs}
+--   {ok | paused | full, ms until the next job is due or lapses or -1, then for each job id, payload, token, leaseMs,
+--     attempts used of its budget (this one included), its budget (0 = no limit), headers or empty}
 -- REPEATABLE:
 --   with a claim key: a repeat returns the jobs of the claim that are still leased, with the same tokens
 --   no without a claim key: a repeat takes other jobs
@@ -88,6 +89,19 @@ local function whole(text)
   if number and number >= 0 and number < 2 ^ 53 and number == math.floor(number) then return number end
 end
 -- end: whole
+-- block: ms
+-- An instant in ms as text: Lua itself writes large numbers with an exponent.
+local function ms(instant)
+  return string.format('%.0f', instant)
+end
+-- end: ms
+-- block: unmintable
+-- Why the next claim cannot mint a token: attempts that another client wrote may be no number, or too large; nil if it can.
+local function unmintable(attempts)
+  local number = whole(attempts or '0')
+  if not number or number >= 2 ^ 53 - 1 then return 'attempts is not a number that can be counted up' end
+end
+-- end: unmintable
 -- block: count
 -- Adds to a counter. No move depends on a counter: one that cannot be written is skipped.
 local function count(counter, number)
@@ -135,7 +149,7 @@ end
 -- The budget of a job: attempts used, how many it may use (0 = no limit), and whether all of them are used. The limit
 -- is the value of the call, else the job's, else the queue's.
 local function budget(attempts, base, ofCall, ofJob, policy)
-  local used = (tonumber(attempts) or 0) - (tonumber(base) or 0)
+  local used = (whole(attempts) or 0) - (whole(base) or 0)
   local limit = tonumber(ofCall) or whole(ofJob) or policy.maxAttempts
   return used, limit, limit > 0 and used >= limit
 end
@@ -149,8 +163,8 @@ end
 -- block: failure
 -- The fields that record a failure: the last error, and a ring of the last five with attempt, instant and error.
 local function failure(attempt, now, error, failures)
-  local nth = (tonumber(failures) or 0) + 1
-  local entry = attempt .. ' ' .. string.format('%.0f', now) .. ' ' .. error
+  local nth = (whole(failures) or 0) + 1
+  local entry = attempt .. ' ' .. ms(now) .. ' ' .. error
   return 'last_error', error, 'failures', nth, 'error:' .. nth % 5, entry
 end
 -- end: failure
@@ -160,18 +174,26 @@ local function isExpired(attempts, startBy, now)
   return attempts == '0' and (tonumber(startBy) or math.huge) <= now
 end
 -- end: isExpired
--- block: expire
--- Moves expired jobs to dead. The caller removes their ids from the set they were in and from start-by.
-local function expire(ids, keys, jobPrefix)
+-- block: jsonBytes
+-- The bytes of a text in a response: JSON writes a control character in six bytes, a quote and a backslash in two.
+local function jsonBytes(text)
+  local _, controls = string.gsub(text, '%c', '')
+  local _, escaped = string.gsub(text, '["\\]', '')
+  return #text + 5 * controls + escaped
+end
+-- end: jsonBytes
+-- block: bury
+-- Moves jobs that nobody will claim to dead. The caller removes their ids from the set they were in and from start-by.
+local function bury(ids, reason, keys, jobPrefix, now)
   local entries = {}
   for _, id in ipairs(ids) do
-    write('HSET', jobPrefix .. id, 'state', 'dead', 'last_error', 'expired')
+    write('HSET', jobPrefix .. id, 'state', 'dead', 'died_at', ms(now), 'last_error', reason)
     append(entries, 0, id)
   end
   chunked('ZADD', keys.dead, entries)
   count(keys.failed, #ids)
 end
--- end: expire
+-- end: bury
 -- block: firstScore
 -- The lowest score of a set; nil if the set is empty.
 local function firstScore(set)
@@ -189,7 +211,7 @@ end
 -- end: due
 -- block: promote
 -- Moves due ids from schedule to pending. Returns the number of moved jobs and of ghosts.
-local function promote(ids, keys, jobPrefix)
+local function promote(ids, keys, jobPrefix, now)
   local moved, dropped = {}, 0
   for _, id in ipairs(ids) do
     local row = jobPrefix .. id
@@ -200,7 +222,7 @@ local function promote(ids, keys, jobPrefix)
       local home = stays and setOf(state, keys)
       if home then stays = livesElsewhere(id, keys.schedule, home) end
       if not stays then
-        write('HSET', row, 'state', 'pending')
+        if state ~= 'pending' then write('HSET', row, 'state', 'pending', 'since', ms(now)) end
         append(moved, 0, id)
       end
     else
@@ -222,21 +244,20 @@ local function reap(ids, keys, jobPrefix, policy, now, jitter)
   for i, id in ipairs(ids) do
     local row = jobPrefix .. id
     if isJob(row) then
-      local token, base, maxAttempts, lapses, failures, lastError, state = unpack(redis.call('HMGET', row,
-        'attempts', 'base', 'max_attempts', 'lapses', 'failures', 'last_error', 'state'))
+      local token, base, maxAttempts, lapses, failures, state = unpack(redis.call('HMGET', row,
+        'attempts', 'base', 'max_attempts', 'lapses', 'failures', 'state'))
       if not livesElsewhere(id, keys.active, setOf(state, keys)) then
-        token, lapses = token or '0', (tonumber(lapses) or 0) + 1
+        token, lapses = token or '0', (whole(lapses) or 0) + 1
         local used, limit, isSpent = budget(token, base, nil, maxAttempts, policy)
         local function mark(newState, ...)
           write('HSET', row, 'state', newState, 'lapsed', token, 'lapses', lapses, ...)
         end
-        if isSpent then
-          local reason = 'lease expired on attempt ' .. used .. ' of ' .. limit
-          if lastError then mark('dead', failure(token, now, reason, failures))
-          else mark('dead', 'last_error', reason) end
+        if isSpent or unmintable(token) then
+          local reason = isSpent and 'lease expired on attempt ' .. used .. ' of ' .. limit or unmintable(token)
+          mark('dead', 'died_at', ms(now), failure(token, now, reason, failures))
           append(died, 0, id)
         elseif lapses == 1 then
-          mark('pending')
+          mark('pending', 'since', ms(now))
           append(back, 0, id)
         else
           -- A poison job must not starve the healthy jobs behind it.
@@ -266,7 +287,7 @@ local function sweep(keys, jobPrefix, policy, now, jitter, limit, nextDue, nextL
   local swept = {promoted = 0, reaped = 0, died = 0, dropped = 0}
   if nextDue and nextDue <= now then
     local ids = due(keys.schedule, now, limit)
-    swept.promoted, swept.dropped = promote(ids, keys, jobPrefix)
+    swept.promoted, swept.dropped = promote(ids, keys, jobPrefix, now)
     nextDue = firstScore(keys.schedule)
   end
   if nextLapse and nextLapse <= now then
@@ -281,7 +302,9 @@ local function sweep(keys, jobPrefix, policy, now, jitter, limit, nextDue, nextL
 end
 -- end: sweep
 
-local MAX_BYTES, SWEEP_LIMIT, ROUNDS = 8 * 1024 * 1024, 100, 10
+local MAX_BYTES, SWEEP_LIMIT, ROUNDS = 4 * 1024 * 1024, 100, 10
+-- Leases are extended: a claim is remembered for longer than the lease that it gave.
+local REMEMBER_MS = 60000
 local limit = math.max(0, math.floor(tonumber(args.limit)))
 local maxAttempts, backoffBaseMs, backoffMaxMs, paused, leaseOfQueue, maxActive = unpack(redis.call('HMGET', keys.meta,
   'maxAttempts', 'backoffBaseMs', 'backoffMaxMs', 'paused', 'leaseMs', 'maxActive'))
@@ -300,16 +323,22 @@ local function peek()
   return limit > 0 and redis.call('ZRANGE', keys.pending, 0, limit - 1) or {}
 end
 
+local function job(id, payload, token, leaseMs, base, maxAttempts, headers)
+  local used, budgetOfJob = budget(token, base, nil, maxAttempts, policy)
+  return id, payload, token, leaseMs, used, budgetOfJob, headers or ''
+end
+
 -- The jobs that an earlier run of this claim leased, if its reply was lost.
 local function leasedBefore()
-  local reply, words = {'ok', -1}, {}
+  local reply, words = {'ok', waitMs()}, {}
   for word in string.gmatch(read('GET', keys.claim) or '', '%S+') do append(words, word) end
   for i = 1, #words, 2 do
     local id, token = words[i], words[i + 1]
-    local payload, attempts, state = unpack(read('HMGET', args.jobPrefix .. id, 'payload', 'attempts', 'state') or {})
+    local payload, attempts, state, base, maxAttempts, headers = unpack(read('HMGET', args.jobPrefix .. id,
+      'payload', 'attempts', 'state', 'base', 'max_attempts', 'headers') or {})
     local deadline = tonumber(redis.call('ZSCORE', keys.active, id) or 0)
     if payload and attempts == token and state == 'active' and deadline > now then
-      append(reply, id, payload, token, deadline - now)
+      append(reply, job(id, payload, token, deadline - now, base, maxAttempts, headers))
     end
   end
   return #reply > 2 and reply or nil
@@ -337,7 +366,7 @@ end
 
 -- All reads first, then all writes.
 local reply, given, leased, remembered = {'ok', -1}, 0, {}, {}
-local left, expired, unindexed, ghostRows = {}, {}, {}, {}
+local left, expired, broken, unindexed, ghostRows = {}, {}, {}, {}, {}
 local bytes, isFull = 0, false
 for round = 1, limit > 0 and ROUNDS or 0 do
   -- The first read is for as many as are wanted; after ids that are skipped, the next ones read further.
@@ -347,19 +376,23 @@ for round = 1, limit > 0 and ROUNDS or 0 do
   for _, id in ipairs(ids) do
     if given == limit then break end
     local row = args.jobPrefix .. id
-    local payload, attempts, startBy = unpack(read('HMGET', row, 'payload', 'attempts', 'start_by') or {})
+    local payload, attempts, startBy, base, maxAttempts, headers = unpack(read('HMGET', row,
+      'payload', 'attempts', 'start_by', 'base', 'max_attempts', 'headers') or {})
+    local size = payload and jsonBytes(payload) + jsonBytes(headers or '')
     if not payload then
       append(ghostRows, row)
     elseif isExpired(attempts, startBy, now) then
       append(expired, id)
       append(unindexed, id)
-    elseif given > 0 and bytes + #payload > MAX_BYTES then
+    elseif unmintable(attempts) then
+      append(broken, id)
+    elseif given > 0 and bytes + size > MAX_BYTES then
       isFull = true
       break
     else
-      local token = string.format('%.0f', (tonumber(attempts) or 0) + 1)
-      given, bytes = given + 1, bytes + #payload
-      append(reply, id, payload, token, lease)
+      local token = ms((whole(attempts) or 0) + 1)
+      given, bytes = given + 1, bytes + size
+      append(reply, job(id, payload, token, lease, base, maxAttempts, headers))
       append(leased, now + lease, id)
       append(remembered, id, token)
       if startBy then append(unindexed, id) end
@@ -374,15 +407,19 @@ end
 for i = 1, #remembered, 2 do
   write('HSET', args.jobPrefix .. remembered[i], 'state', 'active', 'attempts', remembered[i + 1])
 end
-expire(expired, keys, args.jobPrefix)
+bury(expired, 'expired', keys, args.jobPrefix, now)
+-- A token that no route accepts must never be handed out.
+bury(broken, 'attempts is not a number that can be counted up', keys, args.jobPrefix, now)
 chunked('ZADD', keys.active, leased)
 chunked('ZREM', keys.pending, left)
 chunked('ZREM', keys.startBy, unindexed)
 chunked('DEL', nil, ghostRows)
 count(keys.ghosts, #ghostRows)
-if given == 0 then
-  reply[2] = waitMs()
-elseif keys.claim and lease >= 1 then
-  redis.call('SET', keys.claim, table.concat(remembered, ' '), 'PX', math.floor(lease))
+if given > 0 then
+  nextLapse = math.min(nextLapse or math.huge, now + lease)
+  if keys.claim then
+    redis.call('SET', keys.claim, table.concat(remembered, ' '), 'PX', math.floor(lease) + REMEMBER_MS)
+  end
 end
+reply[2] = waitMs()
 return reply

@@ -7,10 +7,13 @@
 --   dead      emq:{q}:dead
 --   meta      emq:{q}:meta
 --   startBy   emq:{q}:start-by
+--   batch     emq:{q}:de:<batchKey>
 -- KEYS EACH:
 --   row       emq:{q}:job:<id>
 -- KEYS EACH WITH idempotencyTtlMs:
 --   firstId   emq:{q}:de:<key>
+-- ARGV:
+--   batchTtlMs        ms; empty = no idempotency key for the whole batch
 -- ARGV EACH:
 --   id
 --   payload           bytes
@@ -22,20 +25,25 @@
 --   explicit          1 = the caller chose the id
 -- REPLIES:
 --   for each job a pair {enqueued | scheduled | duplicate, id} or {EMQKIND | EMQFULL, id}
--- REPEATABLE: yes, a repeat returns duplicate while the job exists, or while its idempotency key is remembered
+--   {taken, id} for a job whose minted id is another job's; then nothing is stored: mint other ids and repeat
+--   EMQKEY if the key of the batch belongs to a batch of another size
+-- REPEATABLE: yes, a repeat returns duplicate while the job exists, or while an idempotency key is remembered
 -- COST:
 --   3 commands for one plain job (EXISTS, ZADD, HSET), 1 more for each further job (HSET)
+--   2 more for the key of the batch (GET, SET)
 --   more for an existing row, settings, an idempotency key, a time of its own or an id that the caller chose
 -- prologue
 local keys = {
   pending = KEYS[1], schedule = KEYS[2], active = KEYS[3], dead = KEYS[4], meta = KEYS[5], startBy = KEYS[6],
+  batch = KEYS[7],
 }
+local args = {batchTtlMs = ARGV[1]}
 local items = {}
-local further = 6 + #ARGV / 8
-for nth = 1, #ARGV / 8 do
-  local at = (nth - 1) * 8
+local further = 7 + (#ARGV - 1) / 8
+for nth = 1, (#ARGV - 1) / 8 do
+  local at = 1 + (nth - 1) * 8
   items[nth] = {
-    row = KEYS[6 + nth], id = ARGV[at + 1], payload = ARGV[at + 2], delayMs = ARGV[at + 3], runAt = ARGV[at + 4],
+    row = KEYS[7 + nth], id = ARGV[at + 1], payload = ARGV[at + 2], delayMs = ARGV[at + 3], runAt = ARGV[at + 4],
     startBy = ARGV[at + 5], maxAttempts = ARGV[at + 6], idempotencyTtlMs = ARGV[at + 7], explicit = ARGV[at + 8],
   }
   if items[nth].idempotencyTtlMs ~= '' then
@@ -99,6 +107,24 @@ local function occupant(row)
 end
 -- end: occupant
 
+-- A repeat of a batch under its key gets the ids of the first request. `-` stands for a job that was not stored.
+if args.batchTtlMs ~= '' then
+  local first = read('GET', keys.batch)
+  if first then
+    local replies = {}
+    for id in string.gmatch(first, '%S+') do
+      local nth = #replies / 2 + 1
+      if id == '-' and items[nth] then
+        append(replies, 'EMQFULL', items[nth].id)
+      else
+        append(replies, 'duplicate', id)
+      end
+    end
+    if #replies ~= #items * 2 then return redis.error_reply('EMQKEY the key belongs to another batch') end
+    return replies
+  end
+end
+
 -- One EXISTS finds the plain case: none of the rows exists, no settings, and no set that may contain a chosen id.
 local looked, isChosen, isTimed = {keys.meta}, false, false
 for _, item in ipairs(items) do
@@ -129,9 +155,9 @@ local function enqueue(item)
   if first then return 'duplicate', first end
   local found = seen[id] or not isPlain and occupant(item.row)
   local isDuplicate = found == 'job'
+  if isDuplicate and not isExplicit then return 'taken' end
   if not isDuplicate and room <= 0 then return 'EMQFULL' end
-  -- A minted id that is taken is a collision: the idempotency key must not name another caller's job.
-  if item.firstId and (not isDuplicate or isExplicit) then
+  if item.firstId then
     firstIds[item.firstId] = id
     append(named, item)
   end
@@ -160,11 +186,14 @@ local function enqueue(item)
   return 'enqueued'
 end
 
-local replies = {}
+local replies, batch, isTaken = {}, {}, false
 for _, item in ipairs(items) do
   local status, id = enqueue(item)
   append(replies, status, id or item.id)
+  append(batch, (status == 'EMQFULL' or status == 'EMQKIND') and '-' or id or item.id)
+  isTaken = isTaken or status == 'taken'
 end
+if isTaken then return replies end
 -- The sets first: a run that fails in between leaves ghosts, which any claim drops, and not rows that block their ids.
 chunked('ZADD', keys.pending, toPending)
 chunked('ZADD', keys.schedule, toSchedule)
@@ -177,4 +206,5 @@ for _, job in ipairs(rows) do
   redis.call('HSET', job.row, unpack(job.fields))
 end
 for _, item in ipairs(named) do redis.call('SET', item.firstId, item.id, 'PX', item.idempotencyTtlMs) end
+if args.batchTtlMs ~= '' then redis.call('SET', keys.batch, table.concat(batch, ' '), 'PX', args.batchTtlMs) end
 return replies

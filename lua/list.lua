@@ -40,6 +40,14 @@ local function append(list, ...)
   for _, value in ipairs({...}) do list[#list + 1] = value end
 end
 -- end: append
+-- block: jsonBytes
+-- The bytes of a text in a response: JSON writes a control character in six bytes, a quote and a backslash in two.
+local function jsonBytes(text)
+  local _, controls = string.gsub(text, '%c', '')
+  local _, escaped = string.gsub(text, '["\\]', '')
+  return #text + 5 * controls + escaped
+end
+-- end: jsonBytes
 -- block: isJob
 -- A job exists if it has a row with a payload.
 local function isJob(row)
@@ -47,7 +55,7 @@ local function isJob(row)
 end
 -- end: isJob
 
-local MAX_BYTES = 8 * 1024 * 1024
+local MAX_BYTES = 4 * 1024 * 1024
 local limit, again, isReverse = tonumber(args.limit), tonumber(args.again or 0), args.order == 'REV'
 local range = {keys.set, args.first, args.last, args.by}
 if isReverse then append(range, 'REV') end
@@ -80,7 +88,7 @@ for i = 1, #found, step do
         -- A state of nil marks a ghost: a job without a state has an empty one.
         job[1] = job[1] or ''
       end
-      bytes = bytes + #(job[7] or '')
+      bytes = bytes + jsonBytes(job[7] or '') + jsonBytes(job[6] or '')
     end
     -- A short page is legal: the cursor continues after its last job.
     if not job or bytes > MAX_BYTES and jobs > 0 then

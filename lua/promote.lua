@@ -68,6 +68,12 @@ local function clock()
   return instant
 end
 -- end: clock
+-- block: ms
+-- An instant in ms as text: Lua itself writes large numbers with an exponent.
+local function ms(instant)
+  return string.format('%.0f', instant)
+end
+-- end: ms
 -- block: count
 -- Adds to a counter. No move depends on a counter: one that cannot be written is skipped.
 local function count(counter, number)
@@ -112,7 +118,7 @@ end
 -- end: due
 -- block: promote
 -- Moves due ids from schedule to pending. Returns the number of moved jobs and of ghosts.
-local function promote(ids, keys, jobPrefix)
+local function promote(ids, keys, jobPrefix, now)
   local moved, dropped = {}, 0
   for _, id in ipairs(ids) do
     local row = jobPrefix .. id
@@ -123,7 +129,7 @@ local function promote(ids, keys, jobPrefix)
       local home = stays and setOf(state, keys)
       if home then stays = livesElsewhere(id, keys.schedule, home) end
       if not stays then
-        write('HSET', row, 'state', 'pending')
+        if state ~= 'pending' then write('HSET', row, 'state', 'pending', 'since', ms(now)) end
         append(moved, 0, id)
       end
     else
@@ -140,5 +146,5 @@ end
 
 local limit = math.max(0, math.floor(tonumber(args.limit)))
 local ids, more = due(keys.schedule, clock(), limit)
-local moved, dropped = promote(ids, keys, args.jobPrefix)
+local moved, dropped = promote(ids, keys, args.jobPrefix, clock())
 return args.report and {moved, dropped, more} or moved

@@ -79,6 +79,19 @@ local function whole(text)
   if number and number >= 0 and number < 2 ^ 53 and number == math.floor(number) then return number end
 end
 -- end: whole
+-- block: ms
+-- An instant in ms as text: Lua itself writes large numbers with an exponent.
+local function ms(instant)
+  return string.format('%.0f', instant)
+end
+-- end: ms
+-- block: unmintable
+-- Why the next claim cannot mint a token: attempts that another client wrote may be no number, or too large; nil if it can.
+local function unmintable(attempts)
+  local number = whole(attempts or '0')
+  if not number or number >= 2 ^ 53 - 1 then return 'attempts is not a number that can be counted up' end
+end
+-- end: unmintable
 -- block: count
 -- Adds to a counter. No move depends on a counter: one that cannot be written is skipped.
 local function count(counter, number)
@@ -126,7 +139,7 @@ end
 -- The budget of a job: attempts used, how many it may use (0 = no limit), and whether all of them are used. The limit
 -- is the value of the call, else the job's, else the queue's.
 local function budget(attempts, base, ofCall, ofJob, policy)
-  local used = (tonumber(attempts) or 0) - (tonumber(base) or 0)
+  local used = (whole(attempts) or 0) - (whole(base) or 0)
   local limit = tonumber(ofCall) or whole(ofJob) or policy.maxAttempts
   return used, limit, limit > 0 and used >= limit
 end
@@ -140,8 +153,8 @@ end
 -- block: failure
 -- The fields that record a failure: the last error, and a ring of the last five with attempt, instant and error.
 local function failure(attempt, now, error, failures)
-  local nth = (tonumber(failures) or 0) + 1
-  local entry = attempt .. ' ' .. string.format('%.0f', now) .. ' ' .. error
+  local nth = (whole(failures) or 0) + 1
+  local entry = attempt .. ' ' .. ms(now) .. ' ' .. error
   return 'last_error', error, 'failures', nth, 'error:' .. nth % 5, entry
 end
 -- end: failure
@@ -162,21 +175,20 @@ local function reap(ids, keys, jobPrefix, policy, now, jitter)
   for i, id in ipairs(ids) do
     local row = jobPrefix .. id
     if isJob(row) then
-      local token, base, maxAttempts, lapses, failures, lastError, state = unpack(redis.call('HMGET', row,
-        'attempts', 'base', 'max_attempts', 'lapses', 'failures', 'last_error', 'state'))
+      local token, base, maxAttempts, lapses, failures, state = unpack(redis.call('HMGET', row,
+        'attempts', 'base', 'max_attempts', 'lapses', 'failures', 'state'))
       if not livesElsewhere(id, keys.active, setOf(state, keys)) then
-        token, lapses = token or '0', (tonumber(lapses) or 0) + 1
+        token, lapses = token or '0', (whole(lapses) or 0) + 1
         local used, limit, isSpent = budget(token, base, nil, maxAttempts, policy)
         local function mark(newState, ...)
           write('HSET', row, 'state', newState, 'lapsed', token, 'lapses', lapses, ...)
         end
-        if isSpent then
-          local reason = 'lease expired on attempt ' .. used .. ' of ' .. limit
-          if lastError then mark('dead', failure(token, now, reason, failures))
-          else mark('dead', 'last_error', reason) end
+        if isSpent or unmintable(token) then
+          local reason = isSpent and 'lease expired on attempt ' .. used .. ' of ' .. limit or unmintable(token)
+          mark('dead', 'died_at', ms(now), failure(token, now, reason, failures))
           append(died, 0, id)
         elseif lapses == 1 then
-          mark('pending')
+          mark('pending', 'since', ms(now))
           append(back, 0, id)
         else
           -- A poison job must not starve the healthy jobs behind it.

@@ -12,7 +12,7 @@
 --   0 = gone
 --   EMQSTATE job is <state>
 -- REPEATABLE: yes, a repeat is rejected as EMQSTATE job is pending
--- COST: 6 commands (HEXISTS, HMGET, ZADD, ZREM, HSET, HDEL)
+-- COST: 7 commands (HEXISTS, HMGET, ZADD, ZREM, TIME, HSET, HDEL)
 -- prologue
 local keys = {dead = KEYS[1], pending = KEYS[2], row = KEYS[3], startBy = KEYS[4]}
 local args = {id = ARGV[1]}
@@ -31,6 +31,23 @@ local function isJob(row)
   return read('HEXISTS', row, 'payload') == 1
 end
 -- end: isJob
+-- block: clock
+-- The clock of the server in ms. It is read once: one run of a script has one instant.
+local instant
+local function clock()
+  if not instant then
+    local t = redis.call('TIME')
+    instant = t[1] * 1000 + math.floor(t[2] / 1000)
+  end
+  return instant
+end
+-- end: clock
+-- block: ms
+-- An instant in ms as text: Lua itself writes large numbers with an exponent.
+local function ms(instant)
+  return string.format('%.0f', instant)
+end
+-- end: ms
 -- block: redrive
 -- Moves a dead job to pending with a fresh budget. Returns its state if it is not dead.
 local function redrive(id, row, keys)
@@ -38,8 +55,8 @@ local function redrive(id, row, keys)
   if state ~= 'dead' then return state or 'unknown' end
   redis.call('ZADD', keys.pending, 0, id)
   redis.call('ZREM', keys.dead, id)
-  redis.call('HSET', row, 'state', 'pending', 'base', attempts or '0')
-  redis.call('HDEL', row, 'lapsed', 'lapses', 'start_by')
+  redis.call('HSET', row, 'state', 'pending', 'base', attempts or '0', 'since', ms(clock()))
+  redis.call('HDEL', row, 'lapsed', 'lapses', 'start_by', 'died_at')
   if startBy then redis.call('ZREM', keys.startBy, id) end
 end
 -- end: redrive

@@ -17,7 +17,7 @@
 -- REPEATABLE: yes, a redriven job is no longer dead
 -- COST:
 --   1 command (ZRANGE)
---   then 1 for each job read (HMGET) and 6 a redriven job (HEXISTS, HMGET, ZADD, ZREM, HSET, HDEL)
+--   then 1 for each job read (HMGET), 6 a redriven job (HEXISTS, HMGET, ZADD, ZREM, HSET, HDEL) and 1 a run (TIME)
 -- prologue
 local keys = {dead = KEYS[1], pending = KEYS[2], startBy = KEYS[3]}
 local args = {
@@ -39,6 +39,23 @@ local function isJob(row)
   return read('HEXISTS', row, 'payload') == 1
 end
 -- end: isJob
+-- block: clock
+-- The clock of the server in ms. It is read once: one run of a script has one instant.
+local instant
+local function clock()
+  if not instant then
+    local t = redis.call('TIME')
+    instant = t[1] * 1000 + math.floor(t[2] / 1000)
+  end
+  return instant
+end
+-- end: clock
+-- block: ms
+-- An instant in ms as text: Lua itself writes large numbers with an exponent.
+local function ms(instant)
+  return string.format('%.0f', instant)
+end
+-- end: ms
 -- block: redrive
 -- Moves a dead job to pending with a fresh budget. Returns its state if it is not dead.
 local function redrive(id, row, keys)
@@ -46,8 +63,8 @@ local function redrive(id, row, keys)
   if state ~= 'dead' then return state or 'unknown' end
   redis.call('ZADD', keys.pending, 0, id)
   redis.call('ZREM', keys.dead, id)
-  redis.call('HSET', row, 'state', 'pending', 'base', attempts or '0')
-  redis.call('HDEL', row, 'lapsed', 'lapses', 'start_by')
+  redis.call('HSET', row, 'state', 'pending', 'base', attempts or '0', 'since', ms(clock()))
+  redis.call('HDEL', row, 'lapsed', 'lapses', 'start_by', 'died_at')
   if startBy then redis.call('ZREM', keys.startBy, id) end
 end
 -- end: redrive

@@ -37,6 +37,12 @@ local function clock()
   return instant
 end
 -- end: clock
+-- block: ms
+-- An instant in ms as text: Lua itself writes large numbers with an exponent.
+local function ms(instant)
+  return string.format('%.0f', instant)
+end
+-- end: ms
 -- block: isJob
 -- A job exists if it has a row with a payload.
 local function isJob(row)
@@ -55,5 +61,5 @@ if runAt > clock() then
 end
 redis.call('ZADD', keys.pending, 0, args.id)
 redis.call('ZREM', keys.schedule, args.id)
-redis.call('HSET', keys.row, 'state', 'pending')
+redis.call('HSET', keys.row, 'state', 'pending', 'since', ms(clock()))
 return {'pending', 0}

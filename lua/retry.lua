@@ -47,6 +47,12 @@ local function write(command, key, ...)
   return redis.call(command, key, ...)
 end
 -- end: write
+-- block: append
+-- Appends values to a list, for example a score and an id, as ZADD takes them.
+local function append(list, ...)
+  for _, value in ipairs({...}) do list[#list + 1] = value end
+end
+-- end: append
 -- block: count
 -- Adds to a counter. No move depends on a counter: one that cannot be written is skipped.
 local function count(counter, number)
@@ -71,6 +77,12 @@ local function whole(text)
   if number and number >= 0 and number < 2 ^ 53 and number == math.floor(number) then return number end
 end
 -- end: whole
+-- block: ms
+-- An instant in ms as text: Lua itself writes large numbers with an exponent.
+local function ms(instant)
+  return string.format('%.0f', instant)
+end
+-- end: ms
 -- block: staleness
 -- Why a token is stale: superseded, released or lapsed; nil for the token of the current lease.
 local function staleness(token, attempts, state, lapsed)
@@ -100,7 +112,7 @@ end
 -- The budget of a job: attempts used, how many it may use (0 = no limit), and whether all of them are used. The limit
 -- is the value of the call, else the job's, else the queue's.
 local function budget(attempts, base, ofCall, ofJob, policy)
-  local used = (tonumber(attempts) or 0) - (tonumber(base) or 0)
+  local used = (whole(attempts) or 0) - (whole(base) or 0)
   local limit = tonumber(ofCall) or whole(ofJob) or policy.maxAttempts
   return used, limit, limit > 0 and used >= limit
 end
@@ -114,8 +126,8 @@ end
 -- block: failure
 -- The fields that record a failure: the last error, and a ring of the last five with attempt, instant and error.
 local function failure(attempt, now, error, failures)
-  local nth = (tonumber(failures) or 0) + 1
-  local entry = attempt .. ' ' .. string.format('%.0f', now) .. ' ' .. error
+  local nth = (whole(failures) or 0) + 1
+  local entry = attempt .. ' ' .. ms(now) .. ' ' .. error
   return 'last_error', error, 'failures', nth, 'error:' .. nth % 5, entry
 end
 -- end: failure
@@ -144,7 +156,9 @@ else
 end
 redis.call('ZREM', keys.active, args.id)
 if args.jitter or lastError then
-  redis.call('HSET', keys.row, 'state', newState, failure(attempts, now, args.error, failures))
+  local fields = {'state', newState, failure(attempts, now, args.error, failures)}
+  if isSpent then append(fields, 'died_at', ms(now)) end
+  redis.call('HSET', keys.row, unpack(fields))
 else
   -- In the short form a first failure adds no other field: other clients compare the whole row.
   redis.call('HSET', keys.row, 'state', newState, 'last_error', args.error)

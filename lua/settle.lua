@@ -98,6 +98,12 @@ local function whole(text)
   if number and number >= 0 and number < 2 ^ 53 and number == math.floor(number) then return number end
 end
 -- end: whole
+-- block: ms
+-- An instant in ms as text: Lua itself writes large numbers with an exponent.
+local function ms(instant)
+  return string.format('%.0f', instant)
+end
+-- end: ms
 -- block: count
 -- Adds to a counter. No move depends on a counter: one that cannot be written is skipped.
 local function count(counter, number)
@@ -146,7 +152,7 @@ end
 -- The budget of a job: attempts used, how many it may use (0 = no limit), and whether all of them are used. The limit
 -- is the value of the call, else the job's, else the queue's.
 local function budget(attempts, base, ofCall, ofJob, policy)
-  local used = (tonumber(attempts) or 0) - (tonumber(base) or 0)
+  local used = (whole(attempts) or 0) - (whole(base) or 0)
   local limit = tonumber(ofCall) or whole(ofJob) or policy.maxAttempts
   return used, limit, limit > 0 and used >= limit
 end
@@ -160,8 +166,8 @@ end
 -- block: failure
 -- The fields that record a failure: the last error, and a ring of the last five with attempt, instant and error.
 local function failure(attempt, now, error, failures)
-  local nth = (tonumber(failures) or 0) + 1
-  local entry = attempt .. ' ' .. string.format('%.0f', now) .. ' ' .. error
+  local nth = (whole(failures) or 0) + 1
+  local entry = attempt .. ' ' .. ms(now) .. ' ' .. error
   return 'last_error', error, 'failures', nth, 'error:' .. nth % 5, entry
 end
 -- end: failure
@@ -210,7 +216,7 @@ local function settle(item)
     local newState = delay > 0 and 'scheduled' or 'pending'
     write('ZADD', setOf(newState, keys), delay > 0 and clock() + delay or 0, id)
     redis.call('ZREM', keys.active, id)
-    redis.call('HSET', row, 'state', newState, 'base', string.format('%.0f', (tonumber(base) or 0) + 1))
+    redis.call('HSET', row, 'state', newState, 'base', ms((whole(base) or 0) + 1), 'since', ms(clock()))
     return newState, delay
   end
 
@@ -227,7 +233,9 @@ local function settle(item)
   local newState = dies and 'dead' or 'scheduled'
   write('ZADD', setOf(newState, keys), dies and 0 or clock() + delay, id)
   redis.call('ZREM', keys.active, id)
-  redis.call('HSET', row, 'state', newState, failure(token, clock(), item.error, failures))
+  local fields = {'state', newState, failure(token, clock(), item.error, failures)}
+  if dies then append(fields, 'died_at', ms(clock())) end
+  redis.call('HSET', row, unpack(fields))
   if not dies then return newState, delay end
   died = died + 1
   return newState, 0

@@ -16,7 +16,7 @@
 --   limit      jobs of each kind
 --   jitter     0 <= jitter < 1
 -- REPLIES:
---   {now in ms, promoted, reaped, dead, ghosts, 1 if more is left, next useful visit in ms or -1 if there is none}
+--   {now in ms, promoted, reaped, dead, ghosts, 1 if more is left, next useful visit in ms or -1 if there is none, pending}
 -- REPEATABLE: yes, it moves what is due by the server's clock
 -- COST: 6 commands at rest (TIME, ZRANGE, ZRANGE, ZRANGE, ZCARD, ZCARD); more for what it moves
 -- prologue
@@ -79,6 +79,19 @@ local function whole(text)
   if number and number >= 0 and number < 2 ^ 53 and number == math.floor(number) then return number end
 end
 -- end: whole
+-- block: ms
+-- An instant in ms as text: Lua itself writes large numbers with an exponent.
+local function ms(instant)
+  return string.format('%.0f', instant)
+end
+-- end: ms
+-- block: unmintable
+-- Why the next claim cannot mint a token: attempts that another client wrote may be no number, or too large; nil if it can.
+local function unmintable(attempts)
+  local number = whole(attempts or '0')
+  if not number or number >= 2 ^ 53 - 1 then return 'attempts is not a number that can be counted up' end
+end
+-- end: unmintable
 -- block: count
 -- Adds to a counter. No move depends on a counter: one that cannot be written is skipped.
 local function count(counter, number)
@@ -126,7 +139,7 @@ end
 -- The budget of a job: attempts used, how many it may use (0 = no limit), and whether all of them are used. The limit
 -- is the value of the call, else the job's, else the queue's.
 local function budget(attempts, base, ofCall, ofJob, policy)
-  local used = (tonumber(attempts) or 0) - (tonumber(base) or 0)
+  local used = (whole(attempts) or 0) - (whole(base) or 0)
   local limit = tonumber(ofCall) or whole(ofJob) or policy.maxAttempts
   return used, limit, limit > 0 and used >= limit
 end
@@ -140,8 +153,8 @@ end
 -- block: failure
 -- The fields that record a failure: the last error, and a ring of the last five with attempt, instant and error.
 local function failure(attempt, now, error, failures)
-  local nth = (tonumber(failures) or 0) + 1
-  local entry = attempt .. ' ' .. string.format('%.0f', now) .. ' ' .. error
+  local nth = (whole(failures) or 0) + 1
+  local entry = attempt .. ' ' .. ms(now) .. ' ' .. error
   return 'last_error', error, 'failures', nth, 'error:' .. nth % 5, entry
 end
 -- end: failure
@@ -151,18 +164,18 @@ local function isExpired(attempts, startBy, now)
   return attempts == '0' and (tonumber(startBy) or math.huge) <= now
 end
 -- end: isExpired
--- block: expire
--- Moves expired jobs to dead. The caller removes their ids from the set they were in and from start-by.
-local function expire(ids, keys, jobPrefix)
+-- block: bury
+-- Moves jobs that nobody will claim to dead. The caller removes their ids from the set they were in and from start-by.
+local function bury(ids, reason, keys, jobPrefix, now)
   local entries = {}
   for _, id in ipairs(ids) do
-    write('HSET', jobPrefix .. id, 'state', 'dead', 'last_error', 'expired')
+    write('HSET', jobPrefix .. id, 'state', 'dead', 'died_at', ms(now), 'last_error', reason)
     append(entries, 0, id)
   end
   chunked('ZADD', keys.dead, entries)
   count(keys.failed, #ids)
 end
--- end: expire
+-- end: bury
 -- block: firstScore
 -- The lowest score of a set; nil if the set is empty.
 local function firstScore(set)
@@ -180,7 +193,7 @@ end
 -- end: due
 -- block: promote
 -- Moves due ids from schedule to pending. Returns the number of moved jobs and of ghosts.
-local function promote(ids, keys, jobPrefix)
+local function promote(ids, keys, jobPrefix, now)
   local moved, dropped = {}, 0
   for _, id in ipairs(ids) do
     local row = jobPrefix .. id
@@ -191,7 +204,7 @@ local function promote(ids, keys, jobPrefix)
       local home = stays and setOf(state, keys)
       if home then stays = livesElsewhere(id, keys.schedule, home) end
       if not stays then
-        write('HSET', row, 'state', 'pending')
+        if state ~= 'pending' then write('HSET', row, 'state', 'pending', 'since', ms(now)) end
         append(moved, 0, id)
       end
     else
@@ -213,21 +226,20 @@ local function reap(ids, keys, jobPrefix, policy, now, jitter)
   for i, id in ipairs(ids) do
     local row = jobPrefix .. id
     if isJob(row) then
-      local token, base, maxAttempts, lapses, failures, lastError, state = unpack(redis.call('HMGET', row,
-        'attempts', 'base', 'max_attempts', 'lapses', 'failures', 'last_error', 'state'))
+      local token, base, maxAttempts, lapses, failures, state = unpack(redis.call('HMGET', row,
+        'attempts', 'base', 'max_attempts', 'lapses', 'failures', 'state'))
       if not livesElsewhere(id, keys.active, setOf(state, keys)) then
-        token, lapses = token or '0', (tonumber(lapses) or 0) + 1
+        token, lapses = token or '0', (whole(lapses) or 0) + 1
         local used, limit, isSpent = budget(token, base, nil, maxAttempts, policy)
         local function mark(newState, ...)
           write('HSET', row, 'state', newState, 'lapsed', token, 'lapses', lapses, ...)
         end
-        if isSpent then
-          local reason = 'lease expired on attempt ' .. used .. ' of ' .. limit
-          if lastError then mark('dead', failure(token, now, reason, failures))
-          else mark('dead', 'last_error', reason) end
+        if isSpent or unmintable(token) then
+          local reason = isSpent and 'lease expired on attempt ' .. used .. ' of ' .. limit or unmintable(token)
+          mark('dead', 'died_at', ms(now), failure(token, now, reason, failures))
           append(died, 0, id)
         elseif lapses == 1 then
-          mark('pending')
+          mark('pending', 'since', ms(now))
           append(back, 0, id)
         else
           -- A poison job must not starve the healthy jobs behind it.
@@ -257,7 +269,7 @@ local function sweep(keys, jobPrefix, policy, now, jitter, limit, nextDue, nextL
   local swept = {promoted = 0, reaped = 0, died = 0, dropped = 0}
   if nextDue and nextDue <= now then
     local ids = due(keys.schedule, now, limit)
-    swept.promoted, swept.dropped = promote(ids, keys, jobPrefix)
+    swept.promoted, swept.dropped = promote(ids, keys, jobPrefix, now)
     nextDue = firstScore(keys.schedule)
   end
   if nextLapse and nextLapse <= now then
@@ -296,7 +308,7 @@ if nextExpiry and nextExpiry <= now then
       append(expired, id)
     end
   end
-  expire(expired, keys, args.jobPrefix)
+  bury(expired, 'expired', keys, args.jobPrefix, now)
   chunked('ZREM', keys.pending, ofPending)
   chunked('ZREM', keys.schedule, ofSchedule)
   chunked('ZREM', keys.startBy, ids)
@@ -308,9 +320,10 @@ local isMore = math.min(nextDue or math.huge, nextLapse or math.huge, nextExpiry
 -- The jobs of a queue with pending or active ones can lapse at any time: it is visited each minute. A queue with
 -- scheduled jobs only is visited when the first of them is due.
 local visitAt = -1
-if redis.call('ZCARD', keys.pending) > 0 or redis.call('ZCARD', keys.active) > 0 then
+local pending = redis.call('ZCARD', keys.pending)
+if pending > 0 or redis.call('ZCARD', keys.active) > 0 then
   visitAt = now
 elseif nextDue then
   visitAt = math.min(nextDue, nextExpiry or math.huge)
 end
-return {now, swept.promoted, swept.reaped, swept.died, swept.dropped, isMore and 1 or 0, visitAt}
+return {now, swept.promoted, swept.reaped, swept.died, swept.dropped, isMore and 1 or 0, visitAt, pending}

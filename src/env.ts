@@ -1,215 +1,101 @@
 /**
- * The bindings of a deployment -> its settings: parsed once, strictly.
+ * The bindings of a deployment -> its settings, by schemas.
  *
- * Every known variable with a value that cannot be used is a problem that names the variable; no problem repeats
- * the value of a secret. Unknown variables are let be. A blank optional variable is one that is not set; nothing
- * else is guessed: no spaces are trimmed, no entry of a list is skipped.
+ * A variable that cannot be used is a problem that names the variable and never repeats its value. Unknown variables
+ * are ignored, and a blank optional variable counts as unset. Nothing is trimmed, and no entry of a list is skipped.
  *
- * When something is wrong the settings still hold what could be read, so that the open routes can tell what is
- * missing. They fail closed: no usable `EMQ_TOKENS` means no token at all, no usable Redis means none.
+ * If there is a problem, the settings still contain everything that is usable, so that the open routes can report
+ * what is missing. They fail closed: without a usable `EMQ_TOKENS` there is no token, without a usable Redis none.
  */
-import { readJson } from './protocol/json-text.ts'
-import { isQueueName, isQueuePattern, isWirePattern, isWireVersion, wireMatches } from './protocol/keys.ts'
-import { DEFAULT_LIMITS, type Limits, MAX_CLAIM_BYTES } from './protocol/limits.ts'
-
-export const SCOPES = ['produce', 'consume', 'observe', 'observe:payload', 'operate'] as const
-
-/** What a token may do; see `allows` in `http/auth.ts` for what implies what. */
-export type Scope = (typeof SCOPES)[number]
-
-/** A live token, as `EMQ_TOKENS` lists it: its digest and what it may do, never itself. */
-export type TokenEntry = {
-  readonly name: string
-  /** SHA-256 of the token, 64 lower-case hex digits. */
-  readonly sha256: string
-  readonly scopes: readonly Scope[]
-  /** Queue names, or prefixes ending in `*`. */
-  readonly queues: readonly string[]
-}
+import * as z from 'zod'
+import { isQueueName, isWirePattern, isWireVersion, wireMatches } from './protocol/keys.ts'
+import { DEFAULT_LIMITS, LARGEST_PAYLOAD_BYTES, type Limits } from './protocol/limits.ts'
+import { isBlank, MISSING, type Reading, read, text } from './protocol/reading.ts'
+import { PUBLIC_DIGESTS, readTokens, type TokenEntry } from './protocol/tokens.ts'
 
 export type RedisSettings = {
-  /** Base URL of the REST endpoint, without a slash at its end. */
+  /** Base URL of the REST endpoint, without a slash at the end. */
   readonly url: string
   readonly token: string
 }
 
 export type Settings = {
-  /** Undefined when `UPSTASH_REDIS_REST_URL` or `UPSTASH_REDIS_REST_TOKEN` cannot be used. */
+  /** Undefined if `UPSTASH_REDIS_REST_URL` or `UPSTASH_REDIS_REST_TOKEN` cannot be used. */
   readonly redis: RedisSettings | undefined
-  /** Empty when `EMQ_TOKENS` cannot be used: everybody is refused. */
+  /** Empty if `EMQ_TOKENS` cannot be used: every caller is rejected. */
   readonly tokens: readonly TokenEntry[]
-  /** Queues that maintenance visits whether or not they are registered. */
+  /** Queues that maintenance always visits, even if they are not registered. */
   readonly queues: readonly string[]
-  /** The wire version to claim on a database that bears none; undefined claims nothing. */
+  /** The wire version to write to a database that has none; undefined: none is written. */
   readonly wireClaim: string | undefined
-  /** Patterns of the wire versions to work with; see `wireMatches`. */
+  /** Patterns of the accepted wire versions; see `wireMatches`. */
   readonly wireAccept: readonly string[]
-  /** Origins whose pages may call: exact ones, or `*` alone for all. */
+  /** Origins whose pages may call the API: exact origins, or only `*` for all. */
   readonly allowedOrigins: readonly string[]
   readonly limits: Limits
 }
 
-/** Settings that can serve. */
+/** Settings that are complete. */
 export type UsableSettings = Settings & { readonly redis: RedisSettings }
 
 export type EnvReading =
   | { readonly ok: true; readonly settings: UsableSettings }
   | {
       readonly ok: false
-      /** One sentence each, beginning with the name of a variable. For logs and the readiness of a deployment. */
+      /** Sentences that begin with the name of a variable. For the log, and for callers of a broken deployment. */
       readonly problems: readonly string[]
       readonly settings: Settings
     }
 
-/** A value that can be used, or a sentence that says why not, without the value. */
-type Reading<T> = { readonly value: T } | { readonly problem: string }
-
 const DEFAULT_WIRE_ACCEPT: readonly string[] = ['echomq:2.', 'echomq:3.']
 
 const MAX_REDIS_TIMEOUT_MS = 60_000
-/** An isolate has 128 MB, and a body is held as bytes, as text and as values. */
-const MAX_MAX_BODY_BYTES = 32 * 1024 * 1024
-const MAX_TOKEN_NAME_CHARS = 128
+const MAX_MAX_WAITING = 10_000
+/** An isolate has 128 MB, and holds a body as bytes, as text and as values. */
+const MAX_MAX_BODY_BYTES = 10 * 1024 * 1024
 
-const isBlank = (value: unknown): boolean => value === undefined || value === null || value === ''
-
-/** `URL.parse`, which Node 20 lacks. */
-const urlOf = (text: string): URL | undefined => (URL.canParse(text) ? new URL(text) : undefined)
-
-const readUrl = (value: unknown): Reading<string> => {
-  if (isBlank(value)) return { problem: 'is missing' }
-  // The URL parser drops spaces and line breaks silently.
-  if (typeof value !== 'string' || /\s/.test(value)) return { problem: 'must be a URL without spaces' }
-  const url = urlOf(value)
-  if (url?.protocol !== 'https:' && url?.protocol !== 'http:') {
-    return { problem: 'must be an https:// or http:// URL (the REST URL, not the redis:// one)' }
-  }
-  if (url.username || url.password) return { problem: 'must not carry credentials' }
-  if (url.search || url.hash) return { problem: 'must not carry a query or a fragment' }
-  return { value: url.href.replace(/\/+$/, '') }
-}
-
-const readRedisToken = (value: unknown): Reading<string> => {
-  if (isBlank(value)) return { problem: 'is missing' }
-  return typeof value === 'string' && /^[\x21-\x7e]+$/.test(value)
-    ? { value }
-    : { problem: 'must be printable ASCII without spaces' }
-}
-
-const isRecord = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
-
-const isListOf = <T extends string>(
-  value: unknown,
-  isEntry: (text: string) => boolean,
-): value is readonly T[] =>
-  Array.isArray(value) &&
-  value.length > 0 &&
-  value.every((entry) => typeof entry === 'string' && isEntry(entry))
-
-const isScope = (text: string): boolean => SCOPES.some((scope) => scope === text)
-
-const isTokenName = (value: unknown): value is string =>
-  typeof value === 'string' && value.length <= MAX_TOKEN_NAME_CHARS && /^\P{C}+$/u.test(value)
-
-const TOKEN_FIELDS = ['name', 'sha256', 'scopes', 'queues']
-
-const readTokenEntry = (value: unknown): Reading<TokenEntry> => {
-  if (!isRecord(value)) return { problem: 'must be an object' }
-  if (Object.keys(value).some((key) => !TOKEN_FIELDS.includes(key))) {
-    return { problem: `must have the fields ${TOKEN_FIELDS.join(', ')} and no others` }
-  }
-  const { name, sha256, scopes, queues } = value
-  if (!isTokenName(name)) {
-    return { problem: `needs a "name" of 1 to ${MAX_TOKEN_NAME_CHARS} printable characters` }
-  }
-  if (typeof sha256 !== 'string' || !/^[0-9A-Fa-f]{64}$/.test(sha256)) {
-    return { problem: 'needs a "sha256" of 64 hex digits' }
-  }
-  if (!isListOf<Scope>(scopes, isScope)) {
-    return { problem: `needs "scopes", a list of at least one of ${SCOPES.join(', ')}` }
-  }
-  if (!isListOf<string>(queues, isQueuePattern)) {
-    return { problem: 'needs "queues", a list of at least one queue name or prefix ending in *' }
-  }
-  return { value: { name, sha256: sha256.toLowerCase(), scopes, queues } }
-}
-
-/**
- * The entries of the secret `EMQ_TOKENS`, or what is wrong with it: one entry that cannot be used makes all of
- * them unusable, so that a typo shows at once and not as a refused caller.
- */
-export const readTokens = (secret: unknown): Reading<readonly TokenEntry[]> => {
-  if (isBlank(secret)) return { problem: 'is missing' }
-  // As exact as a request's body: of a key given twice, nobody could say which one holds.
-  const json = typeof secret === 'string' ? readJson(new TextEncoder().encode(secret)) : undefined
-  const listed = json?.ok ? json.value : undefined
-  if (!Array.isArray(listed)) return { problem: 'must be a JSON array of token entries, each key given once' }
-  if (listed.length === 0) return { problem: 'lists no token' }
-
-  const tokens: TokenEntry[] = []
-  for (const [index, entry] of listed.entries()) {
-    const read = readTokenEntry(entry)
-    if ('problem' in read) return { problem: `entry ${index + 1} ${read.problem}` }
-    if (tokens.some(({ sha256 }) => sha256 === read.value.sha256)) {
-      return { problem: `entry ${index + 1} lists the token of an earlier entry again` }
-    }
-    tokens.push(read.value)
-  }
-  return { value: tokens }
-}
-
-/** A comma-separated list of entries; a blank one is empty. */
-const readList = (
-  value: unknown,
-  isEntry: (text: string) => boolean,
-  what: string,
-): Reading<readonly string[]> => {
-  if (isBlank(value)) return { value: [] }
-  if (typeof value !== 'string') return { problem: 'must be text: a list with commas and no spaces' }
-  const entries = value.split(',')
-  const wrong = entries.findIndex((entry) => !isEntry(entry))
-  return wrong < 0
-    ? { value: [...new Set(entries)] }
-    : { problem: `entry ${wrong + 1} is not ${what} (a list has commas and no spaces)` }
-}
-
-const isOrigin = (text: string): boolean => {
-  const url = urlOf(text)
-  // A star is a valid character of a host, but whoever writes one means a wildcard, and there is none.
-  return (
-    !text.includes('*') && (url?.protocol === 'https:' || url?.protocol === 'http:') && url.origin === text
-  )
-}
-
-const readOrigins = (value: unknown): Reading<readonly string[]> =>
-  value === '*'
-    ? { value: ['*'] }
-    : readList(value, isOrigin, 'an exact origin such as https://app.example.com')
-
-const readWireClaim = (value: unknown): Reading<string | undefined> => {
-  if (isBlank(value)) return { value: undefined }
-  return typeof value === 'string' && isWireVersion(value)
-    ? { value }
-    : { problem: 'must be a wire version such as echomq:3.0.0' }
-}
-
-const readWireAccept = (value: unknown): Reading<readonly string[]> =>
-  isBlank(value)
-    ? { value: DEFAULT_WIRE_ACCEPT }
-    : readList(value, isWirePattern, 'a wire version or a prefix ending in a dot or *')
+/** A list with commas and no spaces. */
+const listOf = (isEntry: (text: string) => boolean, what: string) =>
+  z
+    .string('must be text: a list with commas and no spaces')
+    .transform((list) => list.split(','))
+    .pipe(z.array(text(isEntry, `is not ${what} (separate entries with commas, without spaces)`)))
+    .transform((entries): readonly string[] => [...new Set(entries)])
 
 /** A number, which a Worker's variables can be, or its decimal digits. */
-const readInteger = (
-  value: unknown,
-  range: { min: number; max: number; fallback: number },
-): Reading<number> => {
-  if (isBlank(value)) return { value: range.fallback }
-  const number = typeof value === 'string' && /^\d{1,15}$/.test(value) ? Number(value) : value
-  return typeof number === 'number' && Number.isInteger(number) && number >= range.min && number <= range.max
-    ? { value: number }
-    : { problem: `must be an integer from ${range.min} to ${range.max}` }
+const integer = (max: number, min = 1) => {
+  const rule = `must be an integer from ${min} to ${max}`
+  const digits = (value: unknown) =>
+    typeof value === 'string' && /^\d{1,15}$/.test(value) ? Number(value) : value
+  return z.preprocess(digits, z.int(rule).min(min, rule).max(max, rule))
 }
+
+// `z.url` and the URL parser ignore spaces and line breaks.
+const restUrl = text((url) => /^\S+$/.test(url), 'must be a URL without spaces')
+  .pipe(
+    z.url({
+      protocol: /^https?$/,
+      error: 'must be an https:// or http:// URL (the REST URL, not the redis:// one)',
+    }),
+  )
+  .transform((url) => new URL(url))
+  .refine(({ username, password }) => username + password === '', 'must not contain credentials')
+  .refine(({ search, hash }) => search + hash === '', 'must not contain a query or a fragment')
+  .transform(({ href }) => href.replace(/\/+$/, ''))
+
+const restToken = text((token) => /^[\x21-\x7e]+$/.test(token), 'must be printable ASCII without spaces')
+
+const isOrigin = (origin: string): boolean =>
+  // A star is a valid character of a host, but a caller who writes one means a wildcard.
+  !origin.includes('*') &&
+  /^https?:/.test(origin) &&
+  URL.canParse(origin) &&
+  new URL(origin).origin === origin
+
+const queues = listOf(isQueueName, 'a queue name')
+const origins = listOf(isOrigin, 'an exact origin such as https://app.example.com')
+const wireClaim = text(isWireVersion, 'must be a wire version such as echomq:3.0.0')
+const wireAccept = listOf(isWirePattern, 'a wire version or a prefix ending in a dot or *')
 
 /**
  * The settings of a deployment.
@@ -223,51 +109,66 @@ const readInteger = (
 export const parseEnv = (bindings: Readonly<Record<string, unknown>>): EnvReading => {
   const problems: string[] = []
 
-  /** The value of a variable; when it cannot be used that is noted, and the fallback stands in. */
-  const take = <T>(variable: string, read: (value: unknown) => Reading<T>, fallback: T): T => {
-    const reading = read(bindings[variable])
+  /** The value of a variable; `unusable` if it has a problem. */
+  const take = <T>(variable: string, reading: Reading<T>, unusable: T): T => {
     if ('value' in reading) return reading.value
     problems.push(`${variable} ${reading.problem}`)
-    return fallback
+    return unusable
+  }
+  const required = <T>(variable: string, schema: z.ZodType<T>): T | undefined => {
+    const value = bindings[variable]
+    return take<T | undefined>(variable, isBlank(value) ? MISSING : read(schema, value), undefined)
+  }
+  const optional = <T>(variable: string, schema: z.ZodType<T>, blank: T, unusable: T = blank): T => {
+    const value = bindings[variable]
+    return isBlank(value) ? blank : take(variable, read(schema, value), unusable)
   }
 
-  const takeLimit = (variable: string, fallback: number, min: number, max: number): number =>
-    take(variable, (value) => readInteger(value, { min, max, fallback }), fallback)
+  /** The entries of `EMQ_TOKENS`, `EMQ_TOKENS_2`, ...: all of them, or none if one variable has a problem. */
+  const takeTokens = (): readonly TokenEntry[] => {
+    const before = problems.length
+    const seen = new Set<string>()
+    const variables = Object.keys(bindings).filter(
+      (name) => /^EMQ_TOKENS_\d+$/.test(name) && !isBlank(bindings[name]),
+    )
+    const tokens = ['EMQ_TOKENS', ...variables].flatMap((variable) => {
+      const entries = take(variable, readTokens(bindings[variable]), [])
+      if (!isLocalStack && entries.some(({ sha256 }) => PUBLIC_DIGESTS.has(sha256)))
+        problems.push(`${variable} lists a public development token, which only the local stack accepts`)
+      if (entries.some(({ sha256 }) => seen.has(sha256)))
+        problems.push(`${variable} lists a token of another variable again`)
+      for (const { sha256 } of entries) seen.add(sha256)
+      return entries
+    })
+    return problems.length === before ? tokens : []
+  }
 
-  const url = take('UPSTASH_REDIS_REST_URL', readUrl, undefined)
-  const token = take('UPSTASH_REDIS_REST_TOKEN', readRedisToken, undefined)
-  const redis = url === undefined || token === undefined ? undefined : { url, token }
-  const tokens = take('EMQ_TOKENS', readTokens, [])
-  const wireClaim = take('EMQ_WIRE_CLAIM', readWireClaim, undefined)
-  const wireAccept = take('EMQ_WIRE_ACCEPT', readWireAccept, [])
+  const isLocalStack = bindings['EMQ_LOCAL_STACK'] === '1'
+  const url = required('UPSTASH_REDIS_REST_URL', restUrl)
+  const token = required('UPSTASH_REDIS_REST_TOKEN', restToken)
+  const isOpenToAll = bindings['EMQ_ALLOWED_ORIGINS'] === '*'
+  const { maxPayloadBytes, maxBodyBytes, redisTimeoutMs, maxWaiting, relookMs } = DEFAULT_LIMITS
   const settings: Settings = {
-    redis,
-    tokens,
-    queues: take('EMQ_QUEUES', (value) => readList(value, isQueueName, 'a queue name'), []),
-    wireClaim,
-    wireAccept,
-    allowedOrigins: take('EMQ_ALLOWED_ORIGINS', readOrigins, []),
+    redis: url === undefined || token === undefined ? undefined : { url, token },
+    tokens: takeTokens(),
+    wireClaim: optional<string | undefined>('EMQ_WIRE_CLAIM', wireClaim, undefined),
+    wireAccept: optional('EMQ_WIRE_ACCEPT', wireAccept, DEFAULT_WIRE_ACCEPT, []),
+    queues: optional('EMQ_QUEUES', queues, []),
+    allowedOrigins: isOpenToAll ? ['*'] : optional('EMQ_ALLOWED_ORIGINS', origins, []),
     limits: {
-      maxPayloadBytes: takeLimit('EMQ_MAX_PAYLOAD_BYTES', DEFAULT_LIMITS.maxPayloadBytes, 1, MAX_CLAIM_BYTES),
-      maxBodyBytes: takeLimit('EMQ_MAX_BODY_BYTES', DEFAULT_LIMITS.maxBodyBytes, 1, MAX_MAX_BODY_BYTES),
-      redisTimeoutMs: takeLimit(
-        'EMQ_REDIS_TIMEOUT_MS',
-        DEFAULT_LIMITS.redisTimeoutMs,
-        1,
-        MAX_REDIS_TIMEOUT_MS,
-      ),
+      maxPayloadBytes: optional('EMQ_MAX_PAYLOAD_BYTES', integer(LARGEST_PAYLOAD_BYTES), maxPayloadBytes),
+      maxBodyBytes: optional('EMQ_MAX_BODY_BYTES', integer(MAX_MAX_BODY_BYTES), maxBodyBytes),
+      redisTimeoutMs: optional('EMQ_REDIS_TIMEOUT_MS', integer(MAX_REDIS_TIMEOUT_MS), redisTimeoutMs),
+      maxWaiting: optional('EMQ_MAX_WAITING', integer(MAX_MAX_WAITING), maxWaiting),
+      relookMs: optional('EMQ_RELOOK_MS', integer(60_000, 1_000), relookMs),
     },
   }
 
-  if (
-    wireClaim !== undefined &&
-    wireAccept.length > 0 &&
-    !wireAccept.some((pattern) => wireMatches(pattern, wireClaim))
-  ) {
+  const { redis, wireClaim: claim, wireAccept: accept } = settings
+  if (claim !== undefined && accept.length > 0 && !accept.some((pattern) => wireMatches(pattern, claim)))
     problems.push('EMQ_WIRE_CLAIM must be a version that EMQ_WIRE_ACCEPT accepts')
-  }
 
-  // Without Redis there is a problem already; the second condition is for the compiler to see it, too.
+  // Without Redis there is a problem already: the compiler needs the second condition.
   return problems.length === 0 && redis
     ? { ok: true, settings: { ...settings, redis } }
     : { ok: false, problems, settings }

@@ -6,4 +6,6 @@
 export { type AppOptions, createApp } from './app.ts'
 export { type Bindings, createDeployments, type Deployment, type DeploymentOptions } from './deployment.ts'
 export { type MaintenanceOptions, type MaintenanceReport, maintain } from './maintenance/maintenance.ts'
-export type { MoveOptions, Page, PageOptions, PayloadFormat, QueueBinding } from './service/binding.ts'
+export type { Page, PageOptions, PayloadFormat, QueueBinding } from './service/binding.ts'
+export { createProcessWake } from './wake/in-process.ts'
+export type { Wake } from './wake/wake.ts'

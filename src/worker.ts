@@ -2,10 +2,12 @@
 import { createApp } from './app.ts'
 import { type Bindings, createDeployments } from './deployment.ts'
 import { maintain } from './maintenance/maintenance.ts'
+import { durableWakeOf } from './wake/durable-object.ts'
 
 export { QueueService } from './service/service.ts'
+export { QueueBell } from './wake/durable-object.ts'
 
-const deploymentOf = createDeployments()
+const deploymentOf = createDeployments({ wake: durableWakeOf })
 const app = createApp({}, deploymentOf)
 
 export default {

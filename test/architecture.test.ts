@@ -75,10 +75,10 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   http: ['protocol', 'queue', 'wake', 'http', 'maintenance', 'errors', 'env'],
   reference: ['protocol', 'http', 'errors', 'env', 'reference'],
   app: ['protocol', 'queue', 'http', 'reference', 'maintenance', 'errors', 'env', 'deployment'],
-  service: ['app', 'deployment', 'http', 'client', 'service'],
+  service: ['app', 'deployment', 'protocol', 'client', 'service', 'wake'],
   worker: ['app', 'deployment', 'maintenance', 'service', 'wake', 'env', 'queue', 'protocol'],
   bundle: ['protocol'],
-  index: ['app', 'deployment', 'maintenance', 'service'],
+  index: ['app', 'deployment', 'maintenance', 'service', 'wake'],
   client: ['client'],
   dashboard: ['client', 'dashboard'],
   cli: ['cli', 'client', 'stack', 'protocol'],
@@ -125,17 +125,30 @@ test('one file on the edge sends requests to Redis', () => {
 
 const HTTP_METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
 
-/** The code of each array that begins with a word in capitals, as a command does, and is no list of HTTP methods. */
+type Words = { readonly code: string; readonly first: string; readonly areMethods: boolean }
+
+/** The arrays that begin with a word in capitals, as a command does. */
+const capitalArraysIn = (nodes: readonly ts.Node[]): Words[] =>
+  nodes.filter(ts.isArrayLiteralExpression).flatMap((node) => {
+    const words = node.elements.map((element) => (ts.isStringLiteralLike(element) ? element.text : ''))
+    const [first = ''] = words
+    const areMethods = words.every((word) => HTTP_METHODS.includes(word))
+    return /^[A-Z]{3,}$/.test(first) ? [{ code: node.getText(), first, areMethods }] : []
+  })
+
+/** The words that begin commands in `queue/`, and others that tests use. */
+const COMMANDS = new Set([
+  ...['DEL', 'EVAL', 'EVALSHA', 'EXISTS', 'HGET', 'HSET', 'INFO', 'MGET', 'TIME', 'XADD', 'ZADD', 'ZREM'],
+  ...[...sources]
+    .filter(([file]) => roomOf(file) === 'queue')
+    .flatMap(([, nodes]) => capitalArraysIn(nodes).map(({ first }) => first)),
+])
+
+/** The code of each array that is a command, and no list of HTTP methods. */
 const commandsIn = (nodes: readonly ts.Node[]): string[] =>
-  nodes
-    .filter(ts.isArrayLiteralExpression)
-    .filter(({ elements: [first, ...rest] }) => {
-      if (first === undefined || !ts.isStringLiteralLike(first) || !/^[A-Z]{3,}$/.test(first.text))
-        return false
-      const isMethod = (node: ts.Node) => ts.isStringLiteralLike(node) && HTTP_METHODS.includes(node.text)
-      return ![first, ...rest].every(isMethod)
-    })
-    .map((node) => node.getText())
+  capitalArraysIn(nodes)
+    .filter(({ first, areMethods }) => COMMANDS.has(first) && !areMethods)
+    .map(({ code }) => code)
 
 /** Calls of a method `send`, as a port has it. */
 const sendsIn = (nodes: readonly ts.Node[]): string[] =>
@@ -144,6 +157,8 @@ const sendsIn = (nodes: readonly ts.Node[]): string[] =>
     .map(({ expression }) => expression)
     .filter((called) => ts.isPropertyAccessExpression(called) && called.name.text === 'send')
     .map((called) => called.getText())
+    // A WebSocket of a waiting claim.
+    .filter((called) => called !== 'socket.send')
 
 test('only queue/ builds commands of Redis and sends them', () => {
   // The client sends requests to the API, and may not import the queue.

@@ -1,6 +1,8 @@
-import { describe, expect, it } from 'vitest'
-import { parseEnv, readTokens, type TokenEntry } from '../src/env.ts'
+import { describe, expect, test } from 'vitest'
+import { parseEnv } from '../src/env.ts'
 import { DEFAULT_LIMITS } from '../src/protocol/limits.ts'
+import { readTokens, type TokenEntry } from '../src/protocol/tokens.ts'
+import { DEV_TOKENS, devTokensSecret } from '../src/stack/dev-tokens.ts'
 
 const SHA256 = 'ab'.repeat(32)
 const ENTRY: TokenEntry = { name: 'web', sha256: SHA256, scopes: ['produce'], queues: ['emails', 'orders.*'] }
@@ -10,18 +12,8 @@ const GOOD = {
   EMQ_TOKENS: JSON.stringify([ENTRY]),
 }
 
-const problemsOf = (bindings: Record<string, unknown>) => {
-  const env = parseEnv({ ...GOOD, ...bindings })
-  return env.ok ? [] : env.problems
-}
-const settingsOf = (bindings: Record<string, unknown>) => {
-  const env = parseEnv({ ...GOOD, ...bindings })
-  expect(env.ok ? [] : env.problems).toEqual([])
-  return env.settings
-}
-
 describe('the environment', () => {
-  it('needs Redis and tokens, and has a default for all else', () => {
+  test('parseEnv needs Redis and tokens and has a default for everything else', () => {
     expect(parseEnv(GOOD)).toEqual({
       ok: true,
       settings: {
@@ -36,7 +28,42 @@ describe('the environment', () => {
     })
   })
 
-  it('fails closed when it is empty, and names what is missing', () => {
+  test('192: parseEnv rejects the public development tokens outside of the local stack', () => {
+    for (const token of Object.values(DEV_TOKENS)) {
+      const secret = JSON.stringify(
+        JSON.parse(devTokensSecret()).filter(({ name }: TokenEntry) => name === token),
+      )
+      const env = parseEnv({ ...GOOD, EMQ_TOKENS: secret })
+      expect(env.settings.tokens).toEqual([])
+      expect(env.ok ? [] : env.problems).toEqual([
+        'EMQ_TOKENS lists a public development token, which only the local stack accepts',
+      ])
+      expect(parseEnv({ ...GOOD, EMQ_TOKENS: secret, EMQ_LOCAL_STACK: '1' }).ok).toBe(true)
+    }
+  })
+
+  test('135: parseEnv merges EMQ_TOKENS_2 and further secrets, and one problem makes all tokens unusable', () => {
+    const second = { ...ENTRY, sha256: 'cd'.repeat(32) }
+    const third = { ...ENTRY, sha256: 'ef'.repeat(32) }
+    const more = (EMQ_TOKENS_2: TokenEntry, EMQ_TOKENS_3: unknown) =>
+      parseEnv({
+        ...GOOD,
+        EMQ_TOKENS_2: JSON.stringify([EMQ_TOKENS_2]),
+        EMQ_TOKENS_3: typeof EMQ_TOKENS_3 === 'string' ? EMQ_TOKENS_3 : JSON.stringify([EMQ_TOKENS_3]),
+      })
+    expect(more(second, third)).toMatchObject({ ok: true, settings: { tokens: [ENTRY, second, third] } })
+    expect(more(second, '')).toMatchObject({ ok: true, settings: { tokens: [ENTRY, second] } })
+    expect(more(second, '[]')).toMatchObject({
+      problems: ['EMQ_TOKENS_3 lists no token'],
+      settings: { tokens: [] },
+    })
+    expect(more(ENTRY, third)).toMatchObject({
+      problems: ['EMQ_TOKENS_2 lists a token of another variable again'],
+      settings: { tokens: [] },
+    })
+  })
+
+  test('parseEnv of no bindings fails and names the missing ones', () => {
     const env = parseEnv({})
     expect(env.ok ? [] : env.problems).toEqual([
       'UPSTASH_REDIS_REST_URL is missing',
@@ -46,7 +73,7 @@ describe('the environment', () => {
     expect(env.settings).toMatchObject({ redis: undefined, tokens: [], allowedOrigins: [] })
   })
 
-  it('tells Redis and the tokens apart, and keeps what could be read', () => {
+  test('parseEnv keeps valid Redis settings without tokens, and valid tokens without Redis', () => {
     const withoutTokens = parseEnv({ ...GOOD, EMQ_TOKENS: '', EMQ_ALLOWED_ORIGINS: 'https://a.example' })
     expect(withoutTokens.ok).toBe(false)
     expect(withoutTokens.settings).toMatchObject({
@@ -59,7 +86,7 @@ describe('the environment', () => {
     expect(withoutRedis.settings).toMatchObject({ redis: undefined, tokens: [ENTRY] })
   })
 
-  it('takes blank optional variables for unset and lets unknown ones be', () => {
+  test('parseEnv ignores blank optional variables and unknown ones', () => {
     expect(
       settingsOf({
         EMQ_QUEUES: '',
@@ -73,7 +100,7 @@ describe('the environment', () => {
     ).toEqual(settingsOf({}))
   })
 
-  it('never repeats a value, however wrong it is', () => {
+  test('parseEnv never repeats a malformed value', () => {
     const secret = 'sEcReT-1'
     const variables = [
       ...Object.keys(GOOD),
@@ -96,7 +123,7 @@ describe('the environment', () => {
 })
 
 describe('UPSTASH_REDIS_REST_URL', () => {
-  it('is an http or https URL, with or without a slash at its end (fault 63)', () => {
+  test('UPSTASH_REDIS_REST_URL is an http or https URL with or without a final slash (fault 63)', () => {
     for (const [given, url] of [
       ['https://x.upstash.io/', 'https://x.upstash.io'],
       ['http://127.0.0.1:8079', 'http://127.0.0.1:8079'],
@@ -106,7 +133,7 @@ describe('UPSTASH_REDIS_REST_URL', () => {
     }
   })
 
-  it.each([
+  test.each([
     ' https://x.upstash.io',
     'https://x.upstash.io ',
     'https://x.upstash.io\n',
@@ -120,7 +147,7 @@ describe('UPSTASH_REDIS_REST_URL', () => {
     'https://',
     '   ',
     7,
-  ])('is not %j (fault 63)', (url) => {
+  ])('UPSTASH_REDIS_REST_URL rejects %j (fault 63)', (url) => {
     const problems = problemsOf({ UPSTASH_REDIS_REST_URL: url })
     expect(problems).toHaveLength(1)
     expect(problems[0]).toMatch(/^UPSTASH_REDIS_REST_URL must /)
@@ -128,17 +155,20 @@ describe('UPSTASH_REDIS_REST_URL', () => {
 })
 
 describe('UPSTASH_REDIS_REST_TOKEN', () => {
-  it.each([' AX', 'AX ', 'AX\n', 'A X', 'AÄ', '\u0000', 7])('is not %j', (token) => {
-    expect(problemsOf({ UPSTASH_REDIS_REST_TOKEN: token })).toEqual([
-      'UPSTASH_REDIS_REST_TOKEN must be printable ASCII without spaces',
-    ])
-  })
+  test.each([' AX', 'AX ', 'AX\n', 'A X', 'AÄ', '\u0000', 7])(
+    'UPSTASH_REDIS_REST_TOKEN rejects %j',
+    (token) => {
+      expect(problemsOf({ UPSTASH_REDIS_REST_TOKEN: token })).toEqual([
+        'UPSTASH_REDIS_REST_TOKEN must be printable ASCII without spaces',
+      ])
+    },
+  )
 })
 
 describe('EMQ_TOKENS', () => {
   const tokens = (...entries: unknown[]) => readTokens(JSON.stringify(entries))
 
-  it('lists entries, several of which may have one name', () => {
+  test('EMQ_TOKENS lists entries, of which several may have one name', () => {
     const second = {
       ...ENTRY,
       sha256: 'CD'.repeat(32),
@@ -148,7 +178,7 @@ describe('EMQ_TOKENS', () => {
     expect(tokens(ENTRY, second)).toEqual({ value: [ENTRY, { ...second, sha256: 'cd'.repeat(32) }] })
   })
 
-  it.each([
+  test.each([
     ['   ', /JSON array/],
     ['{', /JSON array/],
     ['null', /JSON array/],
@@ -158,11 +188,11 @@ describe('EMQ_TOKENS', () => {
     ['[{"name":"a","name":"b"}]', /JSON array .* each key given once/],
     ['[]', /lists no token/],
     [null, /is missing/],
-  ])('is not %j', (secret, problem) => {
+  ])('EMQ_TOKENS rejects %j', (secret, problem) => {
     expect(readTokens(secret)).toEqual({ problem: expect.stringMatching(problem) })
   })
 
-  it.each([
+  test.each([
     [null, /must be an object/],
     [[], /must be an object/],
     [{ ...ENTRY, scope: 'produce' }, /no others/],
@@ -181,14 +211,14 @@ describe('EMQ_TOKENS', () => {
     [{ ...ENTRY, queues: ['a*b'] }, /"queues"/],
     [{ ...ENTRY, queues: ['emq'] }, /"queues"/],
     [{ ...ENTRY, queues: undefined }, /"queues"/],
-  ])('has no entry like %j, and one of them spoils all', (entry, problem) => {
+  ])('EMQ_TOKENS is rejected as a whole for the entry %j', (entry, problem) => {
     const read = tokens({ ...ENTRY, sha256: 'cd'.repeat(32) }, entry)
     expect(read).toEqual({ problem: expect.stringMatching(problem) })
     expect(read).toEqual({ problem: expect.stringMatching(/^entry 2 /) })
     expect(parseEnv({ ...GOOD, EMQ_TOKENS: JSON.stringify([entry]) }).settings.tokens).toEqual([])
   })
 
-  it('lists no token twice, in whatever case', () => {
+  test('EMQ_TOKENS rejects the same digest twice, even in another case', () => {
     expect(tokens(ENTRY, { ...ENTRY, name: 'other', sha256: SHA256.toUpperCase() })).toEqual({
       problem: 'entry 2 lists the token of an earlier entry again',
     })
@@ -196,11 +226,11 @@ describe('EMQ_TOKENS', () => {
 })
 
 describe('EMQ_QUEUES', () => {
-  it('lists queue names, each once', () => {
+  test('EMQ_QUEUES lists queue names and removes duplicates', () => {
     expect(settingsOf({ EMQ_QUEUES: 'emails,orders.eu,emails' }).queues).toEqual(['emails', 'orders.eu'])
   })
 
-  it.each([
+  test.each([
     'a}b',
     '{a}',
     'a:pending',
@@ -214,7 +244,7 @@ describe('EMQ_QUEUES', () => {
     'q1\n',
     'emq',
     ' ',
-  ])('does not list %j (fault 46)', (name) => {
+  ])('EMQ_QUEUES rejects %j (fault 46)', (name) => {
     expect(problemsOf({ EMQ_QUEUES: `q0,${name}` })).toEqual([
       expect.stringMatching(/^EMQ_QUEUES entry [23] is not a queue name/),
     ])
@@ -222,13 +252,13 @@ describe('EMQ_QUEUES', () => {
 })
 
 describe('EMQ_WIRE_CLAIM and EMQ_WIRE_ACCEPT', () => {
-  it('are a version, and versions or prefixes', () => {
+  test('EMQ_WIRE_CLAIM is a version, and EMQ_WIRE_ACCEPT lists versions and prefixes', () => {
     expect(
       settingsOf({ EMQ_WIRE_CLAIM: 'echomq:3.0.0', EMQ_WIRE_ACCEPT: 'echomq:3.,echomq:2.1.0,echomq:4*' }),
     ).toMatchObject({ wireClaim: 'echomq:3.0.0', wireAccept: ['echomq:3.', 'echomq:2.1.0', 'echomq:4*'] })
   })
 
-  it('are nothing else', () => {
+  test('EMQ_WIRE_CLAIM and EMQ_WIRE_ACCEPT reject everything else', () => {
     for (const claim of ['echomq:3.', 'echomq:3*', 'echomq:3.0.0 ', 'echomq 3', 3]) {
       expect(problemsOf({ EMQ_WIRE_CLAIM: claim })).toEqual([
         expect.stringMatching(/^EMQ_WIRE_CLAIM must be/),
@@ -239,7 +269,7 @@ describe('EMQ_WIRE_CLAIM and EMQ_WIRE_ACCEPT', () => {
     }
   })
 
-  it('fit each other: a version that is not accepted cannot be claimed', () => {
+  test('EMQ_WIRE_CLAIM rejects a version that EMQ_WIRE_ACCEPT does not accept', () => {
     expect(problemsOf({ EMQ_WIRE_CLAIM: 'echomq:4.0.0' })).toEqual([
       'EMQ_WIRE_CLAIM must be a version that EMQ_WIRE_ACCEPT accepts',
     ])
@@ -248,14 +278,14 @@ describe('EMQ_WIRE_CLAIM and EMQ_WIRE_ACCEPT', () => {
 })
 
 describe('EMQ_ALLOWED_ORIGINS', () => {
-  it('lists exact origins, or is a star', () => {
+  test('EMQ_ALLOWED_ORIGINS lists exact origins or is a star', () => {
     expect(settingsOf({ EMQ_ALLOWED_ORIGINS: '*' }).allowedOrigins).toEqual(['*'])
     expect(
       settingsOf({ EMQ_ALLOWED_ORIGINS: 'https://a.example,http://localhost:5173' }).allowedOrigins,
     ).toEqual(['https://a.example', 'http://localhost:5173'])
   })
 
-  it.each([
+  test.each([
     'https://a.example/',
     'https://a.example/x',
     'https://A.example',
@@ -268,7 +298,7 @@ describe('EMQ_ALLOWED_ORIGINS', () => {
     'file://',
     '*,*',
     7,
-  ])('is not %j', (origins) => {
+  ])('EMQ_ALLOWED_ORIGINS rejects %j', (origins) => {
     expect(problemsOf({ EMQ_ALLOWED_ORIGINS: origins })).toEqual([
       expect.stringMatching(/^EMQ_ALLOWED_ORIGINS /),
     ])
@@ -276,17 +306,32 @@ describe('EMQ_ALLOWED_ORIGINS', () => {
 })
 
 describe('the limits', () => {
-  it('are integers, as digits or as numbers', () => {
-    expect(
-      settingsOf({ EMQ_MAX_PAYLOAD_BYTES: '1024', EMQ_MAX_BODY_BYTES: 2048, EMQ_REDIS_TIMEOUT_MS: '250' })
-        .limits,
-    ).toEqual({ maxPayloadBytes: 1024, maxBodyBytes: 2048, redisTimeoutMs: 250 })
+  test('limits are integers, as digits or as numbers', () => {
+    const limits = {
+      EMQ_MAX_PAYLOAD_BYTES: '1024',
+      EMQ_MAX_BODY_BYTES: 2048,
+      EMQ_REDIS_TIMEOUT_MS: '250',
+      EMQ_MAX_WAITING: '5',
+      EMQ_RELOOK_MS: 1000,
+    }
+    expect(settingsOf(limits).limits).toEqual({
+      maxPayloadBytes: 1024,
+      maxBodyBytes: 2048,
+      redisTimeoutMs: 250,
+      maxWaiting: 5,
+      relookMs: 1000,
+    })
   })
 
-  it.each(['0', '-1', '1.5', '1e3', ' 10', '10\n', 'NaN', '9'.repeat(30), 0, 1.5, Number.NaN, true, []])(
-    'are not %j',
+  test.each(['0', '-1', '1.5', '1e3', ' 10', '10\n', 'NaN', '9'.repeat(30), 0, 1.5, Number.NaN, true, []])(
+    'limits reject %j',
     (value) => {
-      for (const variable of ['EMQ_MAX_PAYLOAD_BYTES', 'EMQ_MAX_BODY_BYTES', 'EMQ_REDIS_TIMEOUT_MS']) {
+      for (const variable of [
+        'EMQ_MAX_PAYLOAD_BYTES',
+        'EMQ_MAX_BODY_BYTES',
+        'EMQ_REDIS_TIMEOUT_MS',
+        'EMQ_MAX_WAITING',
+      ]) {
         expect(problemsOf({ [variable]: value })).toEqual([
           expect.stringMatching(new RegExp(`^${variable} must be an integer from 1 to \\d+$`)),
         ])
@@ -294,3 +339,14 @@ describe('the limits', () => {
     },
   )
 })
+
+function problemsOf(bindings: Record<string, unknown>) {
+  const env = parseEnv({ ...GOOD, ...bindings })
+  return env.ok ? [] : env.problems
+}
+
+function settingsOf(bindings: Record<string, unknown>) {
+  const env = parseEnv({ ...GOOD, ...bindings })
+  expect(env.ok ? [] : env.problems).toEqual([])
+  return env.settings
+}

@@ -23,7 +23,7 @@ const { scripts } = JSON.parse(read('package.json'))
 
 type Block = { readonly language: string; readonly code: string; readonly section: string }
 
-/** The fenced blocks of a document, each with the heading that it stands under and without its indentation. */
+/** The fenced blocks of a document without indentation, each with the section that contains it. */
 function blocksOf(markdown: string): Block[] {
   return markdown.split(/^(?=#+ )/m).flatMap((section) =>
     [...section.matchAll(/^( *)```(\w*)\n(.*?)^ *```$/gms)].map(
@@ -51,7 +51,7 @@ beforeAll(async () => {
 afterAll(() => stack?.stop())
 
 describe('commands', () => {
-  test('the two commands are scripts of the package', () => {
+  test('the two commands of the README are scripts of the package', () => {
     const commands = blocks.map(({ code }) =>
       [...code.matchAll(/^npm ci && npm(?: run)? (\w+)/gm)].map(([all]) => all),
     )
@@ -60,7 +60,7 @@ describe('commands', () => {
     expect(Object.keys(scripts)).toEqual(expect.arrayContaining(['dev', 'test']))
   })
 
-  test('every script that a document names is there', () => {
+  test('every script that a document names exists', () => {
     const named = documents.flatMap((file) =>
       [...read(file).matchAll(/\bnpm run ([\w:-]+)/g)].map(([, name]) => name),
     )
@@ -69,7 +69,7 @@ describe('commands', () => {
     expect(named.filter((name) => !(String(name) in scripts))).toEqual([])
   })
 
-  test('the lines to paste enqueue, claim and complete a job', async () => {
+  test('the curl commands of the README enqueue, claim and complete a job', async () => {
     const answers = []
     for (const { code } of of('sh').filter(({ code }) => code.includes('curl '))) {
       const lines = code.replaceAll('http://127.0.0.1:8787', stack.url)
@@ -83,9 +83,9 @@ describe('commands', () => {
     expect(readme).toContain(`\`${JSON.stringify(last)}\``)
   })
 
-  test('the lines of the command line work, by the package and by the script of a clone', async () => {
+  test('the commands of the CLI work with the package and with the script of a clone', async () => {
     const [{ code = '' } = {}] = blocks.filter(({ code }) => code.includes('npx echomq-edge enqueue'))
-    // Those that end by themselves.
+    // The commands that end by themselves.
     const commands = code.split('\n').filter((line) => /^(export |npx echomq-edge (?!watch|dev))/.test(line))
     const lines = commands.join('\n').replaceAll('http://127.0.0.1:8787', stack.url)
     const run = (program: string) => shell(lines.replaceAll('npx echomq-edge', program))
@@ -97,7 +97,7 @@ describe('commands', () => {
     expect(await run(script)).toMatch(printed)
   })
 
-  test('the tokens of the deployment are made as it says', async () => {
+  test('the commands for tokens print the tokens of a deployment', async () => {
     const commands = blocks.flatMap(({ code }) => code.match(/^npm run token .*$/gm) ?? [])
     const made = await Promise.all(commands.map(shell))
 
@@ -106,7 +106,7 @@ describe('commands', () => {
   })
 })
 
-/** The lines of some code without indentation; what stands between `// ...` lines is one piece. */
+/** The code without indentation, split at the `// ...` lines. */
 const piecesOf = (code: string): string[] =>
   code.split(/^\s*\/\/ \.\.\.$/m).map((piece) => piece.replaceAll(/^\s+/gm, '').trim())
 
@@ -123,7 +123,7 @@ function examplesIn(section: string): string[] {
 describe('code', () => {
   const excerpts = blocks.filter(({ language }) => ['ts', 'go', 'toml'].includes(language))
 
-  test('there is some for every place', () => {
+  test('every section on a place to run has code', () => {
     const places = readme.split('\n## ').find((section) => section.startsWith('Where it runs')) ?? ''
     const sections = places.split('\n### ').slice(1)
     const withCode = sections.filter((section) => blocksOf(section).length > 0)
@@ -132,22 +132,25 @@ describe('code', () => {
     )
   })
 
-  test.each(excerpts)('is a part of the example that its section links: $code', ({ code, section }) => {
-    const wanted = piecesOf(code)
-    const files = examplesIn(section).map((file) => readFileSync(file, 'utf8').replaceAll(/^\s+/gm, ''))
+  test.each(excerpts)(
+    'the code is part of the example that its section links: $code',
+    ({ code, section }) => {
+      const wanted = piecesOf(code)
+      const files = examplesIn(section).map((file) => readFileSync(file, 'utf8').replaceAll(/^\s+/gm, ''))
 
-    const holds = (file: string): boolean => {
-      let from = 0
-      return wanted.every((piece) => {
-        const at = file.indexOf(piece, from)
-        from = at + piece.length
-        return at >= 0
-      })
-    }
-    expect(files.filter(holds)).toHaveLength(1)
-  })
+      const holds = (file: string): boolean => {
+        let from = 0
+        return wanted.every((piece) => {
+          const at = file.indexOf(piece, from)
+          from = at + piece.length
+          return at >= 0
+        })
+      }
+      expect(files.filter(holds)).toHaveLength(1)
+    },
+  )
 
-  test('has the right types', () => {
+  test('the examples have no type errors', () => {
     const examples = filesBelow('examples/')
 
     expect(examples.length).toBeGreaterThan(4)
@@ -172,7 +175,7 @@ const anchorsOf = (markdown: string): string[] =>
       .replaceAll(' ', '-'),
   )
 
-test.each(documents)('every relative link of %s leads somewhere', (file) => {
+test.each(documents)('every relative link of %s has a target', (file) => {
   const prose = read(file).replaceAll(/^ *```.*?^ *```$/gms, '')
   const links = [...prose.matchAll(/\]\((?!https?:|mailto:)([^)\s]+)\)/g)].map(([, link = '']) => link)
 
@@ -201,7 +204,7 @@ test('the map in CONTRIBUTING.md has every file at the root, and every file and 
 })
 
 describe('costs', () => {
-  /** What something cost, in requests to the database and commands that it ran. */
+  /** The cost of some work: requests to the database and commands. */
   async function costOf(run: () => Promise<unknown>): Promise<{ requests: number; total: number }> {
     await stack.bridge.reset()
     await run()
@@ -209,7 +212,7 @@ describe('costs', () => {
     return { requests, total }
   }
 
-  /** The same for what is one request, unless the isolate looks after something beside it. */
+  /** The cost of one request, without the sweep that the isolate may add. */
   async function untilAlone(run: () => Promise<unknown>): Promise<{ requests: number; total: number }> {
     for (let tries = 1; ; tries++) {
       const cost = await costOf(run)
@@ -284,7 +287,7 @@ describe('costs', () => {
       await completeAll(idle.name)
       resting.push(idle.name)
     }
-    // The cron's own code, with a clock that goes on a minute at a time.
+    // The code of the cron, with a clock that advances by a minute.
     let minutes = 0
     const now = () => Date.now() + minutes * 60_000
     const database = createDatabase(port, { wireAccept: [], wireClaim: undefined }, now)

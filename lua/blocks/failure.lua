@@ -1,6 +1,6 @@
 -- The fields that record a failure: the last error, and a ring of the last five with attempt, instant and error.
 local function failure(attempt, now, error, failures)
-  local nth = (tonumber(failures) or 0) + 1
-  local entry = attempt .. ' ' .. string.format('%.0f', now) .. ' ' .. error
+  local nth = (whole(failures) or 0) + 1
+  local entry = attempt .. ' ' .. ms(now) .. ' ' .. error
   return 'last_error', error, 'failures', nth, 'error:' .. nth % 5, entry
 end

@@ -1,5 +1,5 @@
 -- Moves due ids from schedule to pending. Returns the number of moved jobs and of ghosts.
-local function promote(ids, keys, jobPrefix)
+local function promote(ids, keys, jobPrefix, now)
   local moved, dropped = {}, 0
   for _, id in ipairs(ids) do
     local row = jobPrefix .. id
@@ -10,7 +10,7 @@ local function promote(ids, keys, jobPrefix)
       local home = stays and setOf(state, keys)
       if home then stays = livesElsewhere(id, keys.schedule, home) end
       if not stays then
-        write('HSET', row, 'state', 'pending')
+        if state ~= 'pending' then write('HSET', row, 'state', 'pending', 'since', ms(now)) end
         append(moved, 0, id)
       end
     else

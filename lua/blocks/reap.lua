@@ -5,21 +5,20 @@ local function reap(ids, keys, jobPrefix, policy, now, jitter)
   for i, id in ipairs(ids) do
     local row = jobPrefix .. id
     if isJob(row) then
-      local token, base, maxAttempts, lapses, failures, lastError, state = unpack(redis.call('HMGET', row,
-        'attempts', 'base', 'max_attempts', 'lapses', 'failures', 'last_error', 'state'))
+      local token, base, maxAttempts, lapses, failures, state = unpack(redis.call('HMGET', row,
+        'attempts', 'base', 'max_attempts', 'lapses', 'failures', 'state'))
       if not livesElsewhere(id, keys.active, setOf(state, keys)) then
-        token, lapses = token or '0', (tonumber(lapses) or 0) + 1
+        token, lapses = token or '0', (whole(lapses) or 0) + 1
         local used, limit, isSpent = budget(token, base, nil, maxAttempts, policy)
         local function mark(newState, ...)
           write('HSET', row, 'state', newState, 'lapsed', token, 'lapses', lapses, ...)
         end
-        if isSpent then
-          local reason = 'lease expired on attempt ' .. used .. ' of ' .. limit
-          if lastError then mark('dead', failure(token, now, reason, failures))
-          else mark('dead', 'last_error', reason) end
+        if isSpent or unmintable(token) then
+          local reason = isSpent and 'lease expired on attempt ' .. used .. ' of ' .. limit or unmintable(token)
+          mark('dead', 'died_at', ms(now), failure(token, now, reason, failures))
           append(died, 0, id)
         elseif lapses == 1 then
-          mark('pending')
+          mark('pending', 'since', ms(now))
           append(back, 0, id)
         else
           -- A poison job must not starve the healthy jobs behind it.

@@ -4,7 +4,7 @@ local function redrive(id, row, keys)
   if state ~= 'dead' then return state or 'unknown' end
   redis.call('ZADD', keys.pending, 0, id)
   redis.call('ZREM', keys.dead, id)
-  redis.call('HSET', row, 'state', 'pending', 'base', attempts or '0')
-  redis.call('HDEL', row, 'lapsed', 'lapses', 'start_by')
+  redis.call('HSET', row, 'state', 'pending', 'base', attempts or '0', 'since', ms(clock()))
+  redis.call('HDEL', row, 'lapsed', 'lapses', 'start_by', 'died_at')
   if startBy then redis.call('ZREM', keys.startBy, id) end
 end

@@ -4,7 +4,7 @@ local function sweep(keys, jobPrefix, policy, now, jitter, limit, nextDue, nextL
   local swept = {promoted = 0, reaped = 0, died = 0, dropped = 0}
   if nextDue and nextDue <= now then
     local ids = due(keys.schedule, now, limit)
-    swept.promoted, swept.dropped = promote(ids, keys, jobPrefix)
+    swept.promoted, swept.dropped = promote(ids, keys, jobPrefix, now)
     nextDue = firstScore(keys.schedule)
   end
   if nextLapse and nextLapse <= now then

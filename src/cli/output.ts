@@ -1,7 +1,7 @@
 /**
  * What the commands print: results on stdout, everything else on stderr. With --json each result is one line of JSON.
  *
- * Nothing that callers stored reaches a terminal as control characters.
+ * Stored text never reaches a terminal with control characters.
  */
 import type { Job, JobView } from '../client/index.ts'
 
@@ -9,20 +9,31 @@ import type { Job, JobView } from '../client/index.ts'
 type TextJob = Omit<Job<string> | JobView<string>, 'payload'> & { readonly payload?: string | undefined }
 
 export function print(line: string): void {
-  process.stdout.write(`${line}\n`)
+  process.stdout.write(`${escapedLines(line)}\n`)
+}
+
+/** Prints a message on stderr. */
+export function printError(text: string): void {
+  process.stderr.write(`${escapedLines(text)}\n`)
 }
 
 export function printJson(value: unknown): void {
   print(JSON.stringify(value))
 }
 
-/** Text as it is, but for characters that would steer a terminal. */
+/** Characters that control a terminal, break lines, or change the direction of text. */
+const UNSAFE = /[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu
+
+/** Writes unsafe characters as JSON writes them in strings, such as \u001b: a line of JSON keeps its meaning. */
 export function plain(text: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
-  return text.replace(/[\u0000-\u001f\u007f-\u009f]/g, (character) => (character === '\t' ? ' ' : '\ufffd'))
+  return text.replace(UNSAFE, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`)
 }
 
-const isJson = (text: string): boolean => {
+function escapedLines(text: string): string {
+  return text.split('\n').map(plain).join('\n')
+}
+
+function isJson(text: string): boolean {
   try {
     JSON.parse(text)
     return true
@@ -31,10 +42,12 @@ const isJson = (text: string): boolean => {
   }
 }
 
-/** What is stored, on one line. In JSON a line break can only stand between two tokens. */
-const oneLine = (text: string): string => text.replace(/[\r\n\t]/g, ' ')
+/** JSON on one line: a line break in JSON is always between two tokens. */
+function oneLine(json: string): string {
+  return json.replace(/[\r\n\t]/g, ' ')
+}
 
-/** A job as a line of JSON: as the API has it, the payload with every digit that is stored. */
+/** A job as a line of JSON, as the API returns it; the payload keeps every stored digit. */
 export function jobJson({ payload: given, text = given, ...job }: TextJob): string {
   if (text === undefined) return JSON.stringify(job)
   if (!isJson(text)) return JSON.stringify({ ...job, text })
@@ -44,17 +57,15 @@ export function jobJson({ payload: given, text = given, ...job }: TextJob): stri
 /** The payload for people. */
 export function payloadText({ payload, text = payload, base64 }: TextJob): string {
   if (text === undefined) return base64 === undefined ? '' : `base64 ${base64}`
-  return plain(isJson(text) ? oneLine(text) : text)
+  return isJson(text) ? oneLine(text) : plain(text)
 }
 
-/** Rows as aligned columns. */
-export function printTable(rows: readonly (readonly string[])[]): void {
+/** Prints rows as aligned columns. */
+export function printTable(cells: readonly (readonly string[])[]): void {
+  const rows = cells.map((row) => row.map(plain))
   const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)))
-  for (const row of rows)
-    print(
-      row
-        .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-        .join('  ')
-        .trimEnd(),
-    )
+  for (const row of rows) {
+    const padded = row.map((cell, column) => cell.padEnd(widths[column] ?? 0))
+    print(padded.join('  ').trimEnd())
+  }
 }

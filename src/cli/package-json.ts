@@ -1,15 +1,13 @@
-/** What the command line must know of the package it is in. */
+/** The parts of package.json that the command line needs. */
 import { readFileSync } from 'node:fs'
 
-// Two folders up from here and from where it is built to.
-const { version, peerDependencies, peerDependenciesMeta } = JSON.parse(
+// Two folders up, from the source and from the built file.
+const { version, devDependencies } = JSON.parse(
   readFileSync(new URL('../../package.json', import.meta.url), 'utf8'),
 )
 
 export const PACKAGE = {
   version: String(version),
-  /** Name and range of each. */
-  optionalPeers: Object.entries(peerDependencies as Record<string, string>).filter(
-    ([name]) => peerDependenciesMeta[name]?.optional === true,
-  ),
+  /** The version of workerd's host that the local stack is tested with. */
+  miniflare: String(devDependencies.miniflare),
 }

@@ -1,31 +1,29 @@
-/** The command line: its commands, its help, and how it ends. */
+/** The command line: its commands, its help, and its exit code. */
 import { Command, CommanderError } from 'commander'
-import { EchoMQError } from '../client/index.ts'
+import { auditCommand } from './commands/audit.ts'
 import { claimCommand } from './commands/claim.ts'
-import { completeCommand } from './commands/complete.ts'
 import { localStackCommand } from './commands/dev.ts'
 import { enqueueCommand } from './commands/enqueue.ts'
-import { extendCommand } from './commands/extend.ts'
-import { failCommand } from './commands/fail.ts'
 import { jobsCommand } from './commands/jobs.ts'
+import { MOVE_COMMANDS } from './commands/moves.ts'
 import { pauseCommand, resumeCommand } from './commands/pause.ts'
+import { purgeCommand } from './commands/purge.ts'
 import { queuesCommand } from './commands/queues.ts'
 import { redriveCommand } from './commands/redrive.ts'
-import { releaseCommand } from './commands/release.ts'
 import { removeCommand } from './commands/remove.ts'
-import { retryCommand } from './commands/retry.ts'
+import { scheduleCommand } from './commands/schedule.ts'
+import { settingsCommand } from './commands/settings.ts'
 import { statsCommand } from './commands/stats.ts'
 import { tokenCommand } from './commands/token.ts'
 import { watchCommand } from './commands/watch.ts'
 import { refuseTokenOption } from './connection.ts'
-import { causeOf, messageOf } from './error-text.ts'
-import { EXIT, EXIT_CODES_TEXT, type ExitCode, exitCodeOf } from './exit-codes.ts'
+import { EXIT, EXIT_CODES_TEXT, type ExitCode, exitCodeOf, failureJson, failureText } from './failure.ts'
+import { printError } from './output.ts'
 import { PACKAGE } from './package-json.ts'
-import { UsageError } from './usage-error.ts'
 
 const HELP = `
 Environment:
-  EMQ_URL    where the deployment is, such as https://queue.example.com
+  EMQ_URL    URL of the deployment, such as https://queue.example.com
   EMQ_TOKEN  an API token; it is read from here only, and never printed
 
 ${EXIT_CODES_TEXT}
@@ -38,29 +36,29 @@ Examples:
   $ echomq-edge watch emails
 
 Durations have a unit: 500ms, 30s, 5m, 2h, 7d. Instants have a zone: 2026-11-29T15:00:00Z.
-Every command has --json, and a --help with examples of its own.`
+Every command has --json, and its own --help with examples.`
 
 const COMMANDS = [
   enqueueCommand,
   claimCommand,
-  completeCommand,
-  retryCommand,
-  failCommand,
-  releaseCommand,
-  extendCommand,
+  ...MOVE_COMMANDS,
   queuesCommand,
   statsCommand,
   jobsCommand,
   redriveCommand,
   removeCommand,
+  purgeCommand,
+  scheduleCommand,
+  settingsCommand,
   pauseCommand,
   resumeCommand,
   watchCommand,
+  auditCommand,
   localStackCommand,
-  () => tokenCommand().summary('make an API token'),
+  tokenCommand,
 ]
 
-/** Runs what the arguments say. Answers the exit code, unless the command has set its own. */
+/** Runs the command that the arguments name. Returns the exit code; a command may set `process.exitCode` instead. */
 export async function runCommandLine(args: readonly string[]): Promise<ExitCode> {
   const program = new Command('echomq-edge')
     .description('A job queue for edge functions over HTTPS.')
@@ -68,40 +66,16 @@ export async function runCommandLine(args: readonly string[]): Promise<ExitCode>
     .addHelpText('after', HELP)
     .exitOverride()
   for (const create of COMMANDS)
-    program.addCommand(create().exitOverride().showHelpAfterError('(--help shows what there is)'))
+    program.addCommand(create().exitOverride().showHelpAfterError('(--help lists the options)'))
 
   try {
     refuseTokenOption(args)
     await program.parseAsync(args, { from: 'user' })
     return EXIT.ok
   } catch (error) {
-    // commander has said it already.
+    // commander has printed its own errors.
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage
-    process.stderr.write(args.includes('--json') ? `${errorJson(error)}\n` : errorText(error))
-    return codeOf(error)
+    printError(args.includes('--json') ? failureJson(error) : failureText(error))
+    return exitCodeOf(error)
   }
-}
-
-function codeOf(error: unknown): ExitCode {
-  if (error instanceof UsageError) return EXIT.usage
-  return error instanceof EchoMQError ? exitCodeOf(error.code) : EXIT.failed
-}
-
-function errorText(error: unknown): string {
-  const { errors = [], requestId } = error instanceof EchoMQError ? error : {}
-  // The first one is in the message.
-  const fields = errors.slice(1).map(({ path, message }) => `  ${path} ${message}\n`)
-  const request = requestId === undefined ? '' : `  request ${requestId}\n`
-  const cause = causeOf(error)
-  const why = cause === undefined ? '' : `  ${cause}\n`
-  return `error: ${messageOf(error)}\n${why}${fields.join('')}${request}`
-}
-
-function errorJson(error: unknown): string {
-  if (!(error instanceof EchoMQError)) return JSON.stringify({ error: { message: messageOf(error) } })
-  const { code, message, status, reason, state, errors, retryable, requestId } = error
-  const cause = causeOf(error)
-  return JSON.stringify({
-    error: { code, message, cause, status, reason, state, errors, retryable, requestId },
-  })
 }

@@ -1,10 +1,10 @@
-/** The values of arguments and options: how they are read, and refused in one sentence. */
+/** Reads the values of arguments and options, and rejects a malformed one in one sentence. */
 import { InvalidArgumentError } from 'commander'
-import { UsageError } from './usage-error.ts'
+import { UsageError } from './failure.ts'
 
 const UNIT_MS = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const
 
-/** `500ms`, `30s`, `5m`, `2h`, `7d` -> milliseconds. A bare number would leave open which. */
+/** `500ms`, `30s`, `5m`, `2h`, `7d` -> milliseconds. A number without a unit is rejected as ambiguous. */
 export function parseDuration(text: string): number {
   const [, number, unit] = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/.exec(text) ?? []
   if (number === undefined)
@@ -18,29 +18,42 @@ export function parseCount(text: string): number {
   return Number(text)
 }
 
-/** How many at most: none would be a strange thing to ask for. */
+/** A limit: 1 or more. */
 export function parseLimit(text: string): number {
   const limit = parseCount(text)
   if (limit === 0) throw new InvalidArgumentError('It must be 1 or more.')
   return limit
 }
 
-/** A job's token. An argument of its own: what commander says of those is not for people. */
+/** A fencing token. A `UsageError`, because commander's own text about arguments is hard to read. */
 export function parseToken(text: string): number {
   if (!/^\d{1,15}$/.test(text))
-    throw new UsageError('The token of a job is a number: the one that the claim printed beside its id.')
+    throw new UsageError('The fencing token is a number: claim prints it beside the id of the job.')
   return Number(text)
 }
 
-/** RFC 3339 with a zone -> epoch ms. Without a zone the same text would mean another instant on each machine. */
+const INSTANT = /^\d{4}-\d\d-\d\dT([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d+)?)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$/
+
+/** `Date.parse` reads 30 February as 2 March. */
+function isDay(text: string): boolean {
+  const ms = Date.parse(text)
+  return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(text)
+}
+
+/** RFC 3339 with a zone -> epoch ms. Without a zone the text would mean another instant on each machine. */
 export function parseInstant(text: string): number {
-  const ms = /^\d{4}-\d\d-\d\dT.*(Z|[+-]\d\d:\d\d)$/.test(text) ? Date.parse(text) : Number.NaN
-  if (Number.isNaN(ms))
+  const ms = INSTANT.test(text) ? Date.parse(text) : Number.NaN
+  if (Number.isNaN(ms) || !isDay(text.slice(0, 10)))
     throw new InvalidArgumentError('It must be an instant with a zone, such as 2026-11-29T15:00:00Z.')
   return ms
 }
 
-/** Milliseconds in the largest unit that leaves at most two digits behind the point off: `1.5s`, `30s`, `12m`. */
+/** A list with commas. */
+export function parseList(text: string): readonly string[] {
+  return text.split(',')
+}
+
+/** Milliseconds in the largest unit that is not above them, with at most one decimal: `1.5s`, `30s`, `12m`. */
 export function formatDuration(ms: number): string {
   const [unit, size] = Object.entries(UNIT_MS)
     .reverse()

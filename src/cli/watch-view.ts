@@ -1,6 +1,6 @@
-/** What `watch` makes of what it sees: pace and backlog, and how they are shown. Pure. */
+/** What `watch` derives from its readings: pace and backlog, and how they are shown. Pure. */
 import type { QueueStats } from '../client/index.ts'
-import { bar } from './progress.ts'
+import { bar } from './terminal.ts'
 import { formatDuration } from './values.ts'
 
 export type Trend = {
@@ -8,21 +8,21 @@ export type Trend = {
   readonly backlog: number
   /** The largest backlog so far. */
   readonly peak: number
-  /** Completed jobs in a second, over the last looks. */
+  /** Completed jobs per second, over the last readings. */
   readonly perSecond: number
 }
 
-/** Looks over which the pace is taken. */
-const PACE_LOOKS = 10
+/** The pace is an average over this many readings. */
+const PACE_READINGS = 10
 
-/** Follows a queue: takes one look after the other and says where it is going. */
+/** Follows a queue: takes one reading after another and returns the trend. */
 export function createTrend(): (atMs: number, stats: QueueStats) => Trend {
-  const looks: { readonly atMs: number; readonly completed: number }[] = []
+  const readings: { readonly atMs: number; readonly completed: number }[] = []
   let peak = 0
   return (atMs, { counts, completed }) => {
-    looks.push({ atMs, completed })
-    if (looks.length > PACE_LOOKS) looks.shift()
-    const [first = { atMs, completed }] = looks
+    readings.push({ atMs, completed })
+    if (readings.length > PACE_READINGS) readings.shift()
+    const [first = { atMs, completed }] = readings
     const seconds = (atMs - first.atMs) / 1000
     const backlog = counts.pending + counts.active + counts.scheduled
     peak = Math.max(peak, backlog)
@@ -30,18 +30,21 @@ export function createTrend(): (atMs: number, stats: QueueStats) => Trend {
   }
 }
 
-const numbersOf = ({ counts, completed, failed }: QueueStats): [string, number][] =>
-  Object.entries({ ...counts, completed, failed })
+function numbersOf({ counts, completed, failed }: QueueStats): [string, number][] {
+  return Object.entries({ ...counts, completed, failed })
+}
 
-const paceText = ({ perSecond }: Trend): string => `${Number(perSecond.toFixed(1))}/s`
+function paceText({ perSecond }: Trend): string {
+  return `${Number(perSecond.toFixed(1))}/s`
+}
 
-/** One look as a line. */
+/** One reading as a line. */
 export function watchLine(stats: QueueStats, trend: Trend): string {
   const numbers = numbersOf(stats).map(([name, value]) => `${name} ${value}`)
   return [...numbers, paceText(trend), ...(stats.paused ? ['paused'] : [])].join('  ')
 }
 
-/** One look as the lines of a screen. */
+/** One reading as the lines of a screen. */
 export function watchScreen(stats: QueueStats, trend: Trend): string[] {
   const { backlog, peak, perSecond } = trend
   const left = backlog > 0 && perSecond > 0 ? `  ${formatDuration((backlog / perSecond) * 1000)} left` : ''

@@ -1,20 +1,21 @@
 /**
- * Time and chance, as the client uses them.
+ * Time and chance, as the client uses them: the clock, sleeping, and the backoff between attempts.
  *
- * Leases are counted with `now`, which never steps. `epochMs` mints ids and reads dates; nothing compares it with
- * the server's clock. No timer is ever armed for longer than platforms take: they would fire it at once.
+ * Leases are counted with `now`, which never steps. `epochMs` mints ids and reads dates; it is never compared with
+ * the server's clock. No timer is longer than platforms accept: they would fire it at once.
  */
-import { MAX_TIMER_MS } from './limits.ts'
+import type { EchoMQError } from './errors.ts'
+import { BACKOFF_CAP_MS, MAX_TIMER_MS } from './limits.ts'
 
-/** Where the client gets its time from. It can be replaced for tests; nobody else has a reason to. */
+/** The client's source of time. Only tests replace it. */
 export type Clock = {
   /** Milliseconds of a clock that never steps, from any origin. */
   now(): number
-  /** Unix milliseconds, a whole number. */
+  /** Unix milliseconds, an integer. */
   epochMs(): number
-  /** A number from 0 up to and without 1, for jitter. */
+  /** A number from 0 (included) to 1 (excluded), for jitter. */
   random(): number
-  /** Runs something once after so many milliseconds. Answers how to call it off. */
+  /** Runs a function once after this many milliseconds. Returns a function that cancels it. */
   after(ms: number, run: () => void): () => void
 }
 
@@ -28,9 +29,9 @@ export const systemClock: Clock = {
   },
 }
 
-/** Waits so many milliseconds, or until one of the signals is aborted. Never rejects. */
-export const sleep = (clock: Clock, ms: number, ...signals: (AbortSignal | undefined)[]): Promise<void> =>
-  new Promise((resolve) => {
+/** Waits this many milliseconds, or until one of the signals is aborted. Never rejects. */
+export function sleep(clock: Clock, ms: number, ...signals: (AbortSignal | undefined)[]): Promise<void> {
+  return new Promise((resolve) => {
     const end = (): void => {
       cancel()
       for (const signal of signals) signal?.removeEventListener('abort', end)
@@ -42,3 +43,20 @@ export const sleep = (clock: Clock, ms: number, ...signals: (AbortSignal | undef
       else signal?.addEventListener('abort', end)
     }
   })
+}
+
+/**
+ * The delay before the next attempt: exponential backoff with full jitter, so that many clients that failed together
+ * do not return together. It is longer where the server's `Retry-After` asks for more.
+ *
+ * @param failures Failures in a row: 1 after the first.
+ * @param capMs The longest jitter; the first one is at most a sixtieth of it.
+ */
+export function backoffMs(
+  clock: Clock,
+  failures: number,
+  { retryAfterMs = 0 }: EchoMQError,
+  capMs = BACKOFF_CAP_MS,
+): number {
+  return Math.max(clock.random() * Math.min(capMs, (capMs / 60) * 2 ** (failures - 1)), retryAfterMs)
+}

@@ -1,9 +1,9 @@
 /**
- * A consumer: a loop that can be started and stopped, and the listeners to what happens in it.
+ * A consumer: a loop that can be started and stopped, and the listeners to its events.
  *
- * There is one loop at a time, however often it is started. A listener that throws or rejects does not reach the
- * loop; it is told as an `error`. An `error` that nobody listens to is written to the console: a consumer never
- * fails in silence.
+ * It runs at most one loop, however often it is started. A listener that throws or rejects does not disturb the loop;
+ * its error becomes an `error` event. An `error` event without a listener is written to the console, so a consumer
+ * never fails in silence.
  */
 import type { ConsumerEvents, Emit, Loop, StartLoop } from './loop.ts'
 
@@ -11,7 +11,7 @@ type Name = keyof ConsumerEvents<unknown>
 type Listener<Event> = (event: Event) => unknown
 
 /**
- * Works a queue until it is stopped. `queue.consume` makes and starts one.
+ * Works a queue until it is stopped. `queue.consume` creates and starts one.
  *
  * @example
  * const consumer = emails.consume(async (job) => send(job.payload), { concurrency: 10 })
@@ -24,19 +24,19 @@ export class Consumer<Payload = unknown> {
   #loop: Loop | undefined
   #startsAgain: boolean | undefined
 
-  /** Made by `queue.consume`. */
+  /** Called by `queue.consume`. */
   constructor(startLoop: StartLoop<Payload>) {
     this.#startLoop = startLoop
     this.start()
   }
 
-  /** Whether it takes new jobs: not from the moment it is stopped, or stopped itself because it was refused for good. */
+  /** Whether it claims new jobs. It is false once the consumer was stopped, or stopped itself after a permanent error. */
   get running(): boolean {
     return this.#loop?.stopping.aborted === false
   }
 
   /**
-   * Calls a function at each event of a name. Answers how to take it away again.
+   * Calls a function at each event with this name. Returns a function that removes the listener.
    *
    * @example
    * const off = consumer.on('dead', ({ job, error }) => alert(job.id, error))
@@ -48,7 +48,7 @@ export class Consumer<Payload = unknown> {
   }
 
   /**
-   * Starts it; while it is stopping, as soon as it has stopped. Without effect while it runs.
+   * Starts the consumer. A consumer that is stopping starts as soon as it has stopped. A running one is unchanged.
    *
    * @example
    * await consumer.stop()
@@ -66,10 +66,10 @@ export class Consumer<Payload = unknown> {
   }
 
   /**
-   * Takes no more jobs and gives back those that wait. What runs may end until shortly before the time is over;
-   * then its `signal` is aborted and its job is given back. Never takes longer, never rejects.
+   * Claims no more jobs and releases the buffered ones. Handlers may run until shortly before the time is over; then
+   * their `signal` is aborted and their jobs are released. Never takes longer, never rejects.
    *
-   * @param options.timeoutMs Milliseconds, default 10,000. The last fifth, at most a second, is for giving back.
+   * @param options.timeoutMs Milliseconds, default 10,000. The last fifth, at most a second, is for the release.
    *
    * @example
    * await consumer.stop({ timeoutMs: 10_000 })
@@ -87,7 +87,7 @@ export class Consumer<Payload = unknown> {
     }
     const heard = [...this.#listeners].filter(([other]) => other === name)
     if (heard.length === 0 && name === 'error') complain((event as ConsumerEvents<Payload>['error']).error)
-    // An async function around each: so a listener that throws and one that rejects are the same.
+    // Wrapped in an async function: a listener that throws then equals one that rejects.
     for (const [, listener] of heard) (async () => listener(event as never))().catch(complain)
   }
 }

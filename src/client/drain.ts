@@ -1,37 +1,37 @@
 /**
- * Working a queue until it is empty or the time is over: for cron, Lambda, Workers, whatever is started for a while.
+ * Works a queue until it is empty or the time is over: for cron, Lambda, Workers and other short-lived programs.
  */
 import type { Clock } from './clock.ts'
+import { must } from './errors.ts'
 import type { ConsumeOptions, StartLoop } from './loop.ts'
-import { must } from './rules.ts'
 
 export type DrainOptions = Omit<ConsumeOptions, 'waitMs'> & {
-  /** How long all of it may take from the call on, in milliseconds; default 25,000. At 0 or less nothing is begun. */
+  /** How long the whole call may take, in milliseconds; default 25,000. With 0 or less it claims nothing. */
   readonly deadlineMs?: number | undefined
 }
 
-/** What came of it, in jobs: together all that were claimed. */
+/** The result, in jobs: the three counts add up to the claimed jobs. */
 export type Drained = {
   /** Completed. */
   readonly done: number
-  /** To be tried again, dead, with a lease that was lost, or with an end that could not be reported in time. */
+  /** Scheduled for a retry, moved to the dead letters, lost to a lapsed lease, or not reported in time. */
   readonly failed: number
-  /** Given back, because there was no time for them. Where that fails, they are free when their leases end. */
+  /** Released, because there was no time for them. If the release fails, they are free when their leases lapse. */
   readonly released: number
 }
 
 /**
- * Runs a loop that ends by itself, and ends it in time.
+ * Runs a loop that ends when the queue is empty, and stops it in time.
  *
- * @throws {EchoMQError} `invalid` for a deadline that is no number; what the last claim failed with, when none took
- * anything.
+ * @throws {EchoMQError} `invalid` when the deadline is not a number; the error of the last claim, when no job was
+ * claimed.
  */
-export const drainLoop = async <Payload>(
+export async function drainLoop<Payload>(
   startLoop: StartLoop<Payload>,
   clock: Clock,
   deadlineMs: number,
-): Promise<Drained> => {
-  // NaN is not even itself.
+): Promise<Drained> {
+  // NaN does not equal itself.
   must(deadlineMs === Number(deadlineMs), 'deadlineMs', 'be a number')
   let done = 0
   if (deadlineMs <= 0) return { done, failed: 0, released: 0 }
@@ -39,7 +39,7 @@ export const drainLoop = async <Payload>(
   const loop = startLoop((name) => {
     if (name === 'completed') done++
   })
-  // The last part is for what still runs, and for giving back the rest.
+  // The last part is for the handlers that still run, and for releasing the rest.
   const cancel = clock.after(deadlineMs - Math.min(2000, deadlineMs / 5), () =>
     loop.stop(endAt - clock.now()),
   )

@@ -1,21 +1,21 @@
 /**
- * The client's root: where a deployment is, how to speak to it, and its queues.
+ * The root of the client: the address of a deployment, the token, and its queues.
  *
- * Needs `fetch` and nothing else. Making one reads no clock, draws nothing random and sends nothing, so it may stand
- * at the top of a module everywhere. The token is kept out of sight: neither printing nor JSON shows it.
+ * It needs only `fetch`. Creating a client reads no clock, draws no random number and sends nothing, so a client may
+ * be created at the top of a module on every platform. The token is private: neither printing nor JSON shows it.
  */
 import { systemClock } from './clock.ts'
 import { createMint, type Mint } from './ids.ts'
 import { createQueue, type Queue, type QueueOptions } from './queue.ts'
 import { createTransport, type EchoMQOptions, type Transport } from './transport.ts'
 
-// One for the isolate: two of them may draw the same node.
+// One for the isolate: two of them could draw the same node.
 const isolateMint = createMint(systemClock)
 
 /**
  * A deployment of EchoMQ Edge.
  *
- * @throws {EchoMQError} `misconfigured` when `url` or `token` cannot be right.
+ * @throws {EchoMQError} `misconfigured` when `url` or `token` is malformed.
  *
  * @example
  * const { EMQ_URL = '', EMQ_TOKEN = '' } = process.env
@@ -33,10 +33,10 @@ export class EchoMQ {
   }
 
   /**
-   * A queue. It need not exist: the first job makes it.
+   * A queue. It need not exist: the first job creates it.
    *
-   * @param name `[A-Za-z0-9][A-Za-z0-9._-]{0,127}`, not `emq`.
-   * @throws {EchoMQError} `invalid` for another name.
+   * @param name `[A-Za-z0-9][A-Za-z0-9._-]{0,127}`, except `emq`.
+   * @throws {EchoMQError} `invalid` for any other name.
    *
    * @example
    * const emails = emq.queue('emails', { schema: z.object({ to: z.email() }) })

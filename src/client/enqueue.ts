@@ -1,44 +1,49 @@
 /**
- * Putting jobs into a queue, one or many.
+ * Enqueues jobs, one or many.
  *
- * Every job has its id before the first send, and its words do not change, so a send whose answer was lost is
- * repeated without making a second job. A minted id that turns out to be somebody else's is minted again, so no job
- * is lost to a collision. A payload that does not fit is refused before anything is sent.
+ * Every job has its id before the first attempt, and its body never changes, so a repeat after a lost response creates
+ * no second job. If a minted id is already taken, the client mints another one, so no job is lost to a collision. A
+ * payload that does not match the schema is rejected before anything is sent.
  */
 
 import { EchoMQError, mayHaveRun } from './errors.ts'
 import type { Mint } from './ids.ts'
-import type { Enqueued, EnqueueItem, EnqueueOptions, EnqueueResult } from './jobs.ts'
+import type { Enqueued, EnqueueItem, EnqueueOptions, EnqueueResult, Instant } from './jobs.ts'
 import { MAX_JOBS_PER_ENQUEUE, MAX_REQUEST_CHARS } from './limits.ts'
 import { parsePayload, type StandardSchema } from './schema.ts'
 import { type ProblemBody, problemError, type Transport } from './transport.ts'
 
-/** A job on its way. */
+/** A job on its way to the API. */
 type Draft = {
   id: string
-  /** The client made the id, so nobody minds if it makes another. */
+  /** The client minted the id, so it may mint another. */
   readonly minted: boolean
-  readonly scheduled: boolean
-  /** The job's JSON behind its id. */
+  /** Its delay or its run-at, if it is scheduled. */
+  readonly later: Instant | undefined
+  /** The JSON of the job after its id. */
   words?: string
-  /** An attempt to send it may have been carried out. */
+  /** The server may have carried out an earlier attempt. */
   lostAnswer?: boolean
-  /** What became of it: either. */
+  /** The result: one of the two. */
   status?: Enqueued['status']
   error?: EchoMQError
 }
 
 type WireResult = Partial<Enqueued> & { readonly error?: ProblemBody }
+/** One result, or those of a batch. */
+type WireAnswer = WireResult & { readonly results?: WireResult[] }
 
-const wordsOf = (payload: unknown, options: EnqueueOptions, as: 'text' | undefined): string => {
+function wordsOf(payload: unknown, options: EnqueueOptions, as: 'text' | undefined): string {
   const name = as ?? 'payload'
   const words = JSON.stringify({ [name]: payload, ...options })
-  // JSON leaves out what it cannot say, such as undefined.
+  // JSON drops a field whose value it cannot express, such as undefined.
   if (!words.startsWith(`{"${name}"`) || (as && typeof payload !== 'string')) throw new TypeError()
   return words.slice(1)
 }
 
-const jsonOf = ({ id, words }: Draft): string => `{"id":${JSON.stringify(id)},${words}`
+function jsonOf({ id, words }: Draft): string {
+  return `{"id":${JSON.stringify(id)},${words}`
+}
 
 export type Enqueue<Input> = {
   one(item: EnqueueItem<Input>, signal?: AbortSignal): Promise<Enqueued>
@@ -46,22 +51,22 @@ export type Enqueue<Input> = {
 }
 
 /**
- * @param path The queue's.
- * @param as `text`: payloads are strings, to be stored verbatim.
+ * @param path The path of the queue.
+ * @param as `text`: payloads are strings and are stored verbatim.
  */
-export const createEnqueue = <Input>(
+export function createEnqueue<Input>(
   transport: Transport,
   path: string,
   mint: Mint,
   schema: StandardSchema<Input, unknown> | undefined,
   as?: 'text',
-): Enqueue<Input> => {
-  const draftOf = async ({ payload, id, ...options }: EnqueueItem<Input>): Promise<Draft> => {
+): Enqueue<Input> {
+  async function draftOf({ payload, id, ...options }: EnqueueItem<Input>): Promise<Draft> {
     const draft: Draft = {
-      // Before anything is awaited: ids rise in the order of the call.
+      // Minted before the first `await`, so that ids rise in the order of the calls.
       id: id ?? mint(),
       minted: id === undefined,
-      scheduled: Boolean(options.delayMs || options.runAt),
+      later: options.delayMs || options.runAt,
     }
     try {
       await parsePayload(schema, payload)
@@ -70,36 +75,31 @@ export const createEnqueue = <Input>(
       draft.error =
         cause instanceof EchoMQError
           ? cause
-          : new EchoMQError('invalid', `payload must fit its schema and be ${as ?? 'JSON'}`, { cause })
+          : new EchoMQError('invalid', `payload must match its schema and be ${as ?? 'JSON'}`, { cause })
     }
     return draft
   }
 
-  const send = async (
-    drafts: readonly Draft[],
-    alone: boolean,
-    signal?: AbortSignal,
-  ): Promise<WireResult[]> => {
+  async function send(drafts: readonly Draft[], alone: boolean, signal?: AbortSignal): Promise<WireResult[]> {
     const words = drafts.map(jsonOf).join()
+    const [expects, body] = alone ? ['id', words] : ['results', `{"jobs":[${words}]}`]
     try {
-      if (alone) return [await transport.send<WireResult>(`${path}/jobs`, 'id', words, signal)]
-      const body = `{"jobs":[${words}]}`
-      return (await transport.send<{ results: WireResult[] }>(`${path}/jobs`, 'results', body, signal))
-        .results
+      const answer = await transport.send<WireAnswer>(`${path}/jobs`, expects, body, signal)
+      return answer.results ?? [answer]
     } catch (error) {
       for (const draft of drafts) draft.lostAnswer ||= error instanceof EchoMQError && mayHaveRun(error)
       throw error
     }
   }
 
-  /** Sends drafts until each has its status or error. Throws when one has neither, or an error that may pass. */
-  const put = (drafts: readonly Draft[], alone: boolean, signal?: AbortSignal): Promise<void> => {
+  /** Sends drafts until each has its status or its final error. Throws when one of them has neither. */
+  function put(drafts: readonly Draft[], alone: boolean, signal?: AbortSignal): Promise<void> {
     let open = drafts
     return transport.repeat(async () => {
       const results = await send(open, alone, signal)
       let isFirst = true
       open = open.filter((draft, i) => {
-        const { id = draft.id, status, error = { code: 'internal' } } = results[i] ?? {}
+        const { id = draft.id, status, error } = results[i] ?? {}
         const isItself = status === 'duplicate' && draft.minted && id === draft.id
         if (!status) {
           draft.error = problemError('enqueue', error)
@@ -109,8 +109,8 @@ export const createEnqueue = <Input>(
           draft.id = mint(isFirst)
           isFirst = false
         } else {
-          // What stands in its way is its own attempt whose answer was lost.
-          draft.status = isItself ? (draft.scheduled ? 'scheduled' : 'enqueued') : status
+          // With `isItself` the duplicate is the job of an earlier attempt whose response was lost.
+          draft.status = isItself ? (draft.later ? 'scheduled' : 'enqueued') : status
           draft.id = id
         }
         return !draft.status && draft.error?.retryable
@@ -133,7 +133,7 @@ export const createEnqueue = <Input>(
       try {
         for (const chunk of chunksOf(sound)) await put(chunk, false, signal)
       } catch (error) {
-        // Once something is in the queue the caller must learn what, and what not.
+        // Once a job is in the queue, the caller must learn which jobs are in it and which are not.
         if (!(error instanceof EchoMQError) || !drafts.some(({ status }) => status)) throw error
         for (const draft of sound) draft.error ??= error
       }
@@ -144,18 +144,20 @@ export const createEnqueue = <Input>(
   }
 }
 
-const chunksOf = (drafts: readonly Draft[]): Draft[][] => {
+/** Splits drafts into requests that the API accepts. */
+function chunksOf(drafts: readonly Draft[]): Draft[][] {
   const chunks: Draft[][] = []
-  let chars = 0
+  let chunk: Draft[] = []
+  let chars = MAX_REQUEST_CHARS
   for (const draft of drafts) {
-    const chunk = chunks.at(-1)
     const size = jsonOf(draft).length
     chars += size
-    if (chunk && chunk.length < MAX_JOBS_PER_ENQUEUE && chars < MAX_REQUEST_CHARS) chunk.push(draft)
-    else {
-      chunks.push([draft])
+    if (chunk.length >= MAX_JOBS_PER_ENQUEUE || chars >= MAX_REQUEST_CHARS) {
+      chunk = []
+      chunks.push(chunk)
       chars = size
     }
+    chunk.push(draft)
   }
   return chunks
 }

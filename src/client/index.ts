@@ -1,5 +1,5 @@
 /**
- * The package entry `echomq-edge/client`: a job queue over HTTPS, for whatever has `fetch`.
+ * The package entry `echomq-edge/client`: a job queue over HTTPS, for every platform that has `fetch`.
  */
 export type { Clock } from './clock.ts'
 export { Consumer } from './consumer.ts'
@@ -7,6 +7,7 @@ export type { Drained, DrainOptions } from './drain.ts'
 export { EchoMQ } from './echomq.ts'
 export { EchoMQError, type ErrorCode, type FieldError } from './errors.ts'
 export type {
+  Audited,
   Enqueued,
   EnqueueItem,
   EnqueueOptions,
@@ -16,17 +17,21 @@ export type {
   JobRef,
   JobState,
   JobView,
+  Purged,
   QueueStats,
+  Redriven,
 } from './jobs.ts'
 export type { ConsumeOptions, ConsumerEvents, Handler } from './loop.ts'
 export { deadLetter, retryIn } from './outcomes.ts'
 export type {
+  AuditOptions,
   CallOptions,
   ClaimOptions,
   JobsOptions,
+  MoveOptions,
+  PurgeOptions,
   Queue,
   QueueOptions,
-  Redriven,
   RedriveOptions,
 } from './queue.ts'
 export type { StandardSchema } from './schema.ts'

@@ -1,24 +1,24 @@
 /**
- * Jobs as callers see them, on their way in and out. Types only.
+ * Jobs and queues as callers see them, in requests and responses. Types only.
  */
 import type { EchoMQError } from './errors.ts'
 
 /** An instant: a `Date`, RFC 3339 text with a zone, or Unix milliseconds. */
 export type Instant = Date | string | number
 
-/** How one job is enqueued. All of it is optional. */
+/** How one job is enqueued. Every option is optional. */
 export type EnqueueOptions = {
-  /** How long to wait before the job may run, in milliseconds: 0 .. 366 days. Not beside `runAt`. */
+  /** The delay before the job may run, in milliseconds: 0 .. 366 days. Not together with `runAt`. */
   readonly delayMs?: number | undefined
-  /** Before which instant the job does not run. */
+  /** The earliest instant at which the job may run. */
   readonly runAt?: Instant | undefined
-  /** Nobody started it by then: it goes to the dead letters instead of running late. */
+  /** A job that no consumer has started by this instant goes to the dead letters instead of running late. */
   readonly startBy?: Instant | undefined
-  /** The same key within its window makes no second job, whatever became of the first. `[A-Za-z0-9._:-]{1,255}` */
+  /** A repeat of this key within its window creates no second job, whatever became of the first. `[A-Za-z0-9._:-]{1,255}` */
   readonly idempotencyKey?: string | undefined
   /** How long the key is remembered, in milliseconds: 1 s .. 7 days, default 10 minutes. */
   readonly idempotencyTtlMs?: number | undefined
-  /** How often the job may be started; 0 for no limit; default the queue's. */
+  /** The budget: how often the job may be started; 0 means no limit; default the queue's. */
   readonly maxAttempts?: number | undefined
   /** The job's id, instead of one that the client mints: `JOB` and eleven base62 digits. */
   readonly id?: string | undefined
@@ -27,34 +27,34 @@ export type EnqueueOptions = {
 /** One of many jobs to enqueue. */
 export type EnqueueItem<Input> = EnqueueOptions & { readonly payload: Input }
 
-/** What became of a job that was enqueued. `duplicate`: there was one already, with this id or this key. */
+/** The result of an enqueue. `duplicate`: a job with this id or this key already exists. */
 export type Enqueued = { readonly id: string; readonly status: 'enqueued' | 'scheduled' | 'duplicate' }
 
-/** One of the results of `enqueueMany`. `id` is what to send again when the error is `retryable`. */
+/** One result of `enqueueMany`. If the error is `retryable`, enqueue the job again with this `id`. */
 export type EnqueueResult = Enqueued | { readonly id: string; readonly error: EchoMQError }
 
 /** A job together with its lease. */
 export type Job<Payload = unknown> = {
   readonly id: string
   readonly queue: string
-  /** The fencing token: it rises with each claim of the job, so it also says which attempt this is. */
+  /** The fencing token. It increases with each claim of the job, so it is also the number of the attempt. */
   readonly token: number
-  /** `undefined` when the stored bytes are no JSON: then `text` or `base64` has them. */
+  /** `undefined` when the stored bytes are not JSON: then `text` or `base64` has them. */
   readonly payload: Payload
   readonly text?: string
   readonly base64?: string
   /** RFC 3339, UTC. */
   readonly enqueuedAt: string
-  /** How long the lease was when it was given, in milliseconds. */
+  /** The length of the lease when it was granted, in milliseconds. */
   readonly leaseMs: number
 }
 
-/** What a move needs to know of a job. */
-export type JobRef = { readonly id: string; readonly token: number }
+/** The part of a job that a move needs. */
+export type JobRef = Pick<Job, 'id' | 'token'>
 
 export type JobState = 'pending' | 'active' | 'scheduled' | 'dead'
 
-/** A job as it is looked at, without a lease. Every `...At` is RFC 3339, UTC. */
+/** A job as an observer sees it, without a lease. Every `...At` is RFC 3339, UTC. */
 export type JobView<Payload = unknown> = {
   readonly id: string
   readonly queue: string
@@ -68,13 +68,13 @@ export type JobView<Payload = unknown> = {
   readonly lapses?: number
   readonly lastError?: string
   readonly history?: readonly { readonly attempt: number; readonly at: string; readonly error: string }[]
-  /** As the job has it, where the token may see it and it was asked for. */
+  /** Present when it was requested and the token may see it. */
   readonly payload?: Payload
   readonly text?: string
   readonly base64?: string
 }
 
-/** A queue's numbers. Every `...At` is RFC 3339, UTC. */
+/** The numbers of a queue. Every `...At` is RFC 3339, UTC. */
 export type QueueStats = {
   readonly queue: string
   readonly counts: Readonly<Record<JobState, number>>
@@ -86,4 +86,25 @@ export type QueueStats = {
   readonly failed: number
   readonly ghosts: number
   readonly settings: Readonly<Record<string, unknown>>
+}
+
+/** The result of one `redriveMany`. `more`: go on with `cursor`. */
+export type Redriven = { readonly redriven: number; readonly more: boolean; readonly cursor?: string }
+
+/** The result of one `purge`. `more`: jobs of this state are left. */
+export type Purged = { readonly removed: number; readonly more: boolean }
+
+/** The result of one step of an audit. `cursor`: go on with it. */
+export type Audited = {
+  /** Ids that this step read. An audit reads a job twice: in its set, and as a row. */
+  readonly checked: number
+  /** The inconsistent jobs: what is wrong with each (`ghost`, `orphan`, ...), and the sets that contain it. */
+  readonly findings: readonly {
+    readonly id: string
+    readonly kind: string
+    readonly sets: readonly string[]
+  }[]
+  /** How many of the findings were repaired. */
+  readonly repaired: number
+  readonly cursor?: string
 }

@@ -1,15 +1,13 @@
 /**
- * The loop behind `consume` and `drain`: claims, runs handlers, reports how they ended, until it is stopped.
+ * The loop behind `consume` and `drain`: claims jobs, runs handlers and reports their results, until it is stopped.
  *
- * It holds no more jobs than fit, and every job it holds is under the heartbeat until its end is reported or its
- * lease is lost. What a handler's end means is reported with the job's own token and repeated until it is answered;
- * a `complete` never becomes a retry. A claim is repeated under its name until it is answered. The loop ends only by
- * being stopped, or by a claim that would be refused for ever, and hands back what it did not start. Nothing here ever
- * rejects.
+ * It never holds more jobs than fit, and the heartbeat covers every held job until its end is reported or its lease is
+ * lost. The result of a handler is reported with the job's own token and repeated until the API responds; a `complete`
+ * never becomes a retry. A claim is repeated under its `claimId` until the API responds. The loop ends only when it is
+ * stopped or a claim fails permanently, and it releases the jobs that it did not start. Nothing here rejects.
  */
-import { backoffMs } from './backoff.ts'
-import { sleep } from './clock.ts'
-import { EchoMQError, isLost } from './errors.ts'
+import { backoffMs, sleep } from './clock.ts'
+import { EchoMQError, isLost, mustBeWithin } from './errors.ts'
 import { createHeartbeat, type Hold, leaseFrom } from './heartbeat.ts'
 import { mintClaimId } from './ids.ts'
 import type { Job } from './jobs.ts'
@@ -25,38 +23,37 @@ import {
 } from './limits.ts'
 import type { ClaimBody, Claimed, Moves } from './moves.ts'
 import { deadLetter, type Outcome, outcomeOf } from './outcomes.ts'
-import { mustBeWithin } from './rules.ts'
 import { parsePayload, type StandardSchema } from './schema.ts'
 import type { Transport } from './transport.ts'
 
 /**
- * What is done with a job. It returns: the job is complete. It throws: the job is tried again, see `retryIn` and
- * `deadLetter` for more. Its `signal` is aborted when the job is no longer its own; nothing is reported then.
+ * Works one job. If it returns, the job is complete. If it throws, the job is retried; `retryIn` and `deadLetter` say
+ * more. `signal` is aborted when the job's lease is lost; then nothing is reported.
  */
 export type Handler<Payload> = (job: Job<Payload>, context: { readonly signal: AbortSignal }) => unknown
 
-/** What happens to a consumer and its jobs. */
+/** The events of a consumer. */
 export type ConsumerEvents<Payload> = {
-  /** A job is done. `gone`: it was not there any more, perhaps because of an attempt whose answer was lost. */
+  /** A job is complete. `gone`: it no longer existed, perhaps because an earlier response was lost. */
   readonly completed: { readonly job: Job<Payload>; readonly status: 'completed' | 'gone' }
-  /** A job will be tried again. `error` is what its handler threw; `delayMs` is undefined when the answer was lost. */
+  /** A job will be retried. `error` is what its handler threw; `delayMs` is undefined when the response was lost. */
   readonly retried: {
     readonly job: Job<Payload>
     readonly error: unknown
     readonly delayMs: number | undefined
   }
-  /** A job is among the dead letters: its handler said so, or it has been tried often enough. */
+  /** A job is a dead letter: its handler said so, or its budget is used up. */
   readonly dead: { readonly job: Job<Payload>; readonly error: unknown }
-  /** A job is somebody else's, or will be: its lease is over. Nothing was reported. */
+  /** The lease of a job is lost, so another consumer owns the job or will own it. Nothing was reported. */
   readonly leaseLost: { readonly job: Job<Payload> }
   /**
-   * The consumer's own trouble, or a listener's; with a job when its end could not be reported. When a claim was refused
-   * and would be for ever (a wrong token, an option the server does not take), `stopped` follows.
+   * A request of the consumer failed, or a listener did; with a job when its end could not be reported. After a permanent
+   * error (a wrong token, an option that the server rejects), `stopped` follows.
    */
   readonly error: { readonly error: unknown; readonly job?: Job<Payload> | undefined }
-  /** A claim brought nothing, and nothing runs. */
+  /** A claim returned nothing, and no handler runs. */
   readonly idle: Record<never, never>
-  /** The last event, until it is started again. */
+  /** The last event, until the consumer is started again. */
   readonly stopped: Record<never, never>
 }
 
@@ -65,27 +62,27 @@ export type Emit<Payload> = <Name extends keyof ConsumerEvents<Payload>>(
   event: ConsumerEvents<Payload>[Name],
 ) => void
 
-/** How a consumer works. All of it is optional. */
+/** How a consumer works. Every option is optional. */
 export type ConsumeOptions = {
-  /** How many handlers run at once: 1 .. 1000, default 1. */
+  /** How many handlers run at the same time: 1 .. 1000, default 1. */
   readonly concurrency?: number | undefined
-  /** How many jobs one claim may bring: 1 .. 100, default `concurrency`. Those that no handler is free for wait. */
+  /** How many jobs one claim may return: 1 .. 100, default `concurrency`. Jobs without a free handler are buffered. */
   readonly batch?: number | undefined
-  /** How long a lease is, in milliseconds: 10 .. 86,400,000; default the queue's. It is renewed while a job runs. */
+  /** The length of a lease, in milliseconds: 10 .. 86,400,000; default the queue's. It is renewed while a job runs. */
   readonly leaseMs?: number | undefined
-  /** How long a claim of an empty queue waits, in milliseconds: 0 .. 25,000, default 20,000; half a lease at most. */
+  /** How long a claim of an empty queue waits, in milliseconds: 0 .. 60,000, default 20,000; at most half a lease. */
   readonly waitMs?: number | undefined
 }
 
-/** Starts a loop that tells what happens. */
+/** Starts a loop that reports its events to `tell`. */
 export type StartLoop<Payload> = (tell: Emit<Payload>) => Loop
 
 export type Loop = {
-  /** Claims nothing more; whatever runs has so long, in milliseconds. Called again, the shorter time counts. */
+  /** Ends claiming. Running handlers get this long, in milliseconds. Of two calls, the shorter time counts. */
   stop(timeoutMs: number): void
-  /** Aborted as soon as it claims nothing more. */
+  /** Aborted as soon as the loop claims no more. */
   readonly stopping: AbortSignal
-  /** When it has ended: how many jobs it took and gave back, and why its last claim failed, if it did. */
+  /** Resolves when the loop has ended: how many jobs it claimed and released, and the error of its last claim. */
   readonly ended: Promise<{
     readonly taken: number
     readonly released: number
@@ -95,224 +92,236 @@ export type Loop = {
 
 type Held<Payload> = Hold & {
   job: Job<Payload>
-  /** Aborted: no longer ours, and whatever its handler does is not reported. */
+  /** Aborted when the job is no longer ours: then the result of its handler is not reported. */
   readonly abort: AbortController
 }
 
-/** A payload that does not fit never will. A schema that fails itself is like a handler that does. */
-const bury = (error: unknown): never => {
+/** A payload that does not match never will. An error of the schema itself is like an error of the handler. */
+function bury(error: unknown): never {
   throw error instanceof EchoMQError ? deadLetter(error) : error
 }
 
 /**
- * The loops of a queue.
+ * Starts a loop.
  *
- * @param untilEmpty End when there is nothing left instead of waiting for more.
- * @throws {EchoMQError} `invalid` for options out of bounds.
+ * @param untilEmpty End when the queue is empty, instead of waiting for more jobs.
+ * @throws {EchoMQError} `invalid` for an option that is out of range.
  */
-export const createLooper =
-  <Payload>(transport: Transport, moves: Moves, schema: StandardSchema<unknown, Payload> | undefined) =>
-  (handler: Handler<Payload>, options: ConsumeOptions, tell: Emit<Payload>, untilEmpty?: boolean): Loop => {
-    const {
-      concurrency = 1,
-      batch = Math.min(concurrency, MAX_JOBS_PER_CLAIM),
-      leaseMs,
-      waitMs = 20_000,
-    } = options
-    const { clock } = transport
-    mustBeWithin('concurrency', concurrency, 1, MAX_ITEMS_PER_SETTLE)
-    mustBeWithin('batch', batch, 1, MAX_JOBS_PER_CLAIM)
-    mustBeWithin('leaseMs', leaseMs ?? MIN_LEASE_MS, MIN_LEASE_MS, MAX_LEASE_MS)
-    mustBeWithin('waitMs', waitMs, 0, MAX_WAIT_MS)
-    /** Aborted: no new claims. */
-    const stopping = new AbortController()
-    /** Aborted: the time for stopping is over. */
-    const over = new AbortController()
-    const waiting: Held<Payload>[] = []
-    const running = new Set<Held<Payload>>()
-    /** The claim that is not answered yet. */
-    let claim: ClaimBody | undefined
-    let failure: EchoMQError | undefined
-    let knownLeaseMs = leaseMs ?? 0
-    let taken = 0
-    let released = 0
-    const releases: Promise<unknown>[] = []
-    let wake = (): void => {}
+export function startLoop<Payload>(
+  transport: Transport,
+  moves: Moves,
+  schema: StandardSchema<unknown, Payload> | undefined,
+  handler: Handler<Payload>,
+  options: ConsumeOptions,
+  tell: Emit<Payload>,
+  untilEmpty?: boolean,
+): Loop {
+  const {
+    concurrency = 1,
+    batch = Math.min(concurrency, MAX_JOBS_PER_CLAIM),
+    leaseMs,
+    waitMs = 20_000,
+  } = options
+  const { clock } = transport
+  mustBeWithin('concurrency', concurrency, 1, MAX_ITEMS_PER_SETTLE)
+  mustBeWithin('batch', batch, 1, MAX_JOBS_PER_CLAIM)
+  mustBeWithin('leaseMs', leaseMs ?? MIN_LEASE_MS, MIN_LEASE_MS, MAX_LEASE_MS)
+  mustBeWithin('waitMs', waitMs, 0, MAX_WAIT_MS)
+  /** Aborted: no new claims. */
+  const stopping = new AbortController()
+  /** Aborted: the time for stopping is over. */
+  const over = new AbortController()
+  const buffer: Held<Payload>[] = []
+  const running = new Set<Held<Payload>>()
+  /** The claim that has no response yet. */
+  let claim: ClaimBody | undefined
+  /** Failed claims in a row. */
+  let failures = 0
+  let failure: EchoMQError | undefined
+  let knownLeaseMs = leaseMs ?? 0
+  let taken = 0
+  let released = 0
+  const releases: Promise<unknown>[] = []
+  let wake = (): void => {}
 
-    /** The next end of a handler, or the order to stop. */
-    const change = (): Promise<void> =>
-      new Promise((resolve) => {
-        wake = resolve
-      })
+  /** Resolves at the next end of a handler, or when the loop is stopped. */
+  function change(): Promise<void> {
+    return new Promise((resolve) => {
+      wake = resolve
+    })
+  }
 
-    const emit: Emit<Payload> = (name, event) => {
-      if (!over.signal.aborted) tell(name, event)
-    }
+  const emit: Emit<Payload> = (name, event) => {
+    if (!over.signal.aborted) tell(name, event)
+  }
 
-    const stop = (timeoutMs: number): void => {
-      stopping.abort()
-      wake()
-      // What is kept for giving jobs back, so that all of it is over in time.
-      const spareMs = Math.min(1000, timeoutMs / 5)
-      void sleep(clock, timeoutMs - spareMs, over.signal).then(() => giveBack(running))
-      void sleep(clock, timeoutMs, over.signal).then(() => over.abort())
-    }
+  function stop(timeoutMs: number): void {
+    stopping.abort()
+    wake()
+    // Kept for releasing jobs, so that everything ends in time.
+    const spareMs = Math.min(1000, timeoutMs / 5)
+    void sleep(clock, timeoutMs - spareMs, over.signal).then(() => release(running))
+    void sleep(clock, timeoutMs, over.signal).then(() => over.abort())
+  }
 
-    const trouble = (error: unknown, job?: Job<Payload>): void => emit('error', { error, job })
+  function trouble(error: unknown, job?: Job<Payload>): void {
+    emit('error', { error, job })
+  }
 
-    const lose = (held: Held<Payload>): void => {
-      held.abort.abort(new EchoMQError('stale', 'lease lost'))
-      emit('leaseLost', { job: held.job })
-    }
+  function lose(held: Held<Payload>): void {
+    held.abort.abort(new EchoMQError('stale', 'lease lost'))
+    emit('leaseLost', { job: held.job })
+  }
 
-    const heartbeat = createHeartbeat<Held<Payload>>(transport, moves, () => knownLeaseMs, lose, trouble)
+  const heartbeat = createHeartbeat<Held<Payload>>(transport, moves, () => knownLeaseMs, lose, trouble)
 
-    /** Whether the job may go on. A machine that was busy or asleep has missed the heartbeat's timers. */
-    const isOurs = ({ abort, leaseEndsAt }: Held<Payload>): boolean =>
-      !abort.signal.aborted && clock.now() < leaseEndsAt
+  /** Whether the job is still ours. A machine that was busy or asleep has missed the timers of the heartbeat. */
+  function isOurs({ abort, leaseEndsAt }: Held<Payload>): boolean {
+    return !abort.signal.aborted && clock.now() < leaseEndsAt
+  }
 
-    const report = async (held: Held<Payload>, { move, ...body }: Outcome, error: unknown): Promise<void> => {
-      const { job } = held
-      held.isReported = true
-      const untilMs = held.leaseEndsAt + GRACE_MS
-      // The job's own signal and not one for all: platforms warn of many listeners on one signal.
-      const { signal } = held.abort
-      const again = (): boolean => !signal.aborted && clock.now() < untilMs
-      try {
-        const { status, delayMs } = await moves.move(move, job, body, { again, wake: signal })
-        if (move === 'complete') emit('completed', { job, status: status as 'completed' | 'gone' })
-        else if (move === 'fail' || status === 'dead') emit('dead', { job, error })
-        else emit('retried', { job, error, delayMs })
-      } catch (refusal) {
-        if (isLost(refusal as EchoMQError)) emit('leaseLost', { job })
-        else trouble(refusal, job)
-      }
-    }
-
-    const run = async (held: Held<Payload>): Promise<void> => {
-      running.add(held)
-      let outcome: Outcome = { move: 'complete' }
-      let thrown: unknown
-      try {
-        if (schema)
-          held.job = { ...held.job, payload: await parsePayload(schema, held.job.payload).catch(bury) }
-        // The lease may have been lost while the job waited or the schema was at work.
-        if (isOurs(held)) await handler(held.job, { signal: held.abort.signal })
-      } catch (error) {
-        thrown = error
-        outcome = outcomeOf(error)
-      }
-      if (isOurs(held)) await report(held, outcome, thrown)
-      heartbeat.letGo(held)
-      running.delete(held)
-      fill()
-      wake()
-    }
-
-    const fill = (): void => {
-      while (!stopping.signal.aborted && running.size < concurrency) {
-        const held = waiting.shift()
-        if (!held) return
-        void run(held)
-      }
-    }
-
-    const take = ({ jobs, sentAt }: Claimed): void => {
-      const holds = jobs.map((job) => ({
-        job: job as Job<Payload>,
-        ...leaseFrom(sentAt, job.leaseMs),
-        abort: new AbortController(),
-      }))
-      // The answer to a repeated claim tells what is left of its leases, so the longest counts.
-      knownLeaseMs = leaseMs ?? Math.max(knownLeaseMs, ...jobs.map((job) => job.leaseMs))
-      taken += holds.length
-      waiting.push(...holds)
-      heartbeat.hold(holds)
-      fill()
-    }
-
-    const claimAll = async (): Promise<void> => {
-      let failures = 0
-      while (!stopping.signal.aborted) {
-        const busy = running.size
-        if (busy >= concurrency) {
-          await change()
-          continue
-        }
-        claim ??= {
-          claimId: mintClaimId(),
-          limit: Math.min(batch, Math.max(concurrency, batch) - busy),
-          leaseMs,
-        }
-        // A lease counts from before the wait, so the wait must leave some of it.
-        const mostMs = Math.floor((knownLeaseMs || DEFAULT_LEASE_MS) / 2)
-        try {
-          // One that waits is hung up on; the answer to another is on its way, and says what there is to give back.
-          const { signal } = waitMs > 0 ? stopping : over
-          const claimed = await moves.claim({ ...claim, waitMs: Math.min(waitMs, mostMs) }, signal)
-          claim = failure = undefined
-          failures = 0
-          if (claimed.jobs.length > 0) {
-            take(claimed)
-          } else if (untilEmpty && claimed.retryAfterMs !== 1) {
-            // At once, it says, where there was more to look at than one claim does: that is not empty.
-            // What still runs may bring more, so the last claim is one that nothing ran beside.
-            if (busy === 0) stop(Infinity)
-            while (running.size > 0 && !stopping.signal.aborted) await change()
-          } else {
-            if (running.size === 0) emit('idle', {})
-            // The wait of the claim itself counts: a queue that was watched all the time need not be left alone.
-            const askAt = claimed.sentAt + (claimed.retryAfterMs || IDLE_MS)
-            await sleep(clock, askAt - clock.now(), stopping.signal)
-          }
-        } catch (error) {
-          if (stopping.signal.aborted) return
-          failure = error as EchoMQError
-          // What is wrong with the request or its token stays wrong. A deployment may be mended, but not for a drain.
-          if (!failure.retryable && (untilEmpty || Number(failure.status) < 500)) {
-            claim = undefined
-            stop(Infinity)
-          }
-          trouble(failure)
-          await sleep(clock, backoffMs(clock, ++failures, failure), stopping.signal)
-        }
-      }
-    }
-
-    /** Gives up jobs that are still ours. What is being reported is left to its report. */
-    const giveBack = (holds: Iterable<Held<Payload>>): void => {
-      const ours = [...holds].filter((held) => isOurs(held) && !held.isReported)
-      if (ours.length === 0) return
-      released += ours.length
-      for (const held of ours) {
-        heartbeat.letGo(held)
-        held.abort.abort()
-      }
-      const items = ours.map(({ job: { id, token } }) => ({ action: 'release', id, token }) as const)
-      releases.push(transport.repeat(() => moves.settle(items), over.signal).catch(trouble))
-    }
-
-    const handBack = async (): Promise<void> => {
-      giveBack(waiting)
-      // A claim that was hung up on may have taken jobs: under its name they are handed out again.
-      if (claim && !over.signal.aborted) await moves.claim(claim).then(take, trouble)
-      giveBack(waiting)
-      while (running.size > 0) await change()
-      await Promise.all(releases)
-    }
-
-    const live = async (): ReturnType<() => Loop['ended']> => {
-      await claimAll()
-      await Promise.race([handBack(), sleep(clock, Infinity, over.signal)])
-      over.abort()
-      for (const { abort } of running) abort.abort()
-      heartbeat.close()
-      return { taken, released, failure }
-    }
-
-    return {
-      stop,
-      stopping: stopping.signal,
-      ended: live(),
+  async function report(held: Held<Payload>, { move, ...body }: Outcome, error: unknown): Promise<void> {
+    const { job } = held
+    held.isReported = true
+    const untilMs = held.leaseEndsAt + GRACE_MS
+    // The job's own signal instead of a shared one: platforms warn about many listeners on one signal.
+    const { signal } = held.abort
+    try {
+      const { status, delayMs } = await moves.move(
+        move,
+        job,
+        body,
+        signal,
+        () => !signal.aborted && clock.now() < untilMs,
+      )
+      if (move === 'complete') emit('completed', { job, status: status as 'completed' | 'gone' })
+      else if (move === 'fail' || status === 'dead') emit('dead', { job, error })
+      else emit('retried', { job, error, delayMs })
+    } catch (refusal) {
+      if (isLost(refusal as EchoMQError)) lose(held)
+      else trouble(refusal, job)
     }
   }
+
+  async function run(held: Held<Payload>): Promise<void> {
+    running.add(held)
+    let outcome: Outcome = { move: 'complete' }
+    let thrown: unknown
+    try {
+      if (schema)
+        held.job = { ...held.job, payload: await parsePayload(schema, held.job.payload).catch(bury) }
+      // The lease may have been lost while the job was buffered or the schema was at work.
+      if (isOurs(held)) await handler(held.job, { signal: held.abort.signal })
+    } catch (error) {
+      thrown = error
+      outcome = outcomeOf(error)
+    }
+    if (isOurs(held)) await report(held, outcome, thrown)
+    heartbeat.letGo(held)
+    running.delete(held)
+    fill()
+    wake()
+  }
+
+  function fill(): void {
+    while (!stopping.signal.aborted && running.size < concurrency) {
+      const held = buffer.shift()
+      if (!held) return
+      void run(held)
+    }
+  }
+
+  function take({ jobs, sentAt }: Claimed): void {
+    const holds = jobs.map((job) => ({
+      job: job as Job<Payload>,
+      ...leaseFrom(sentAt, job.leaseMs),
+      abort: new AbortController(),
+    }))
+    // The response to a repeated claim reports the rest of each lease, so the longest one counts.
+    knownLeaseMs = leaseMs ?? Math.max(knownLeaseMs, ...jobs.map((job) => job.leaseMs))
+    taken += holds.length
+    buffer.push(...holds)
+    heartbeat.hold(holds)
+    fill()
+  }
+
+  /** Sends one claim and takes its jobs. After an empty one, waits as long as the queue should be left alone. */
+  async function claimOnce(): Promise<void> {
+    const busy = running.size
+    if (busy >= concurrency) return change()
+    claim ??= {
+      claimId: mintClaimId(),
+      limit: Math.min(batch, Math.max(concurrency, batch) - busy),
+      leaseMs,
+    }
+    // A lease is counted from before the wait, so the wait must leave some of it.
+    const mostMs = Math.floor((knownLeaseMs || DEFAULT_LEASE_MS) / 2)
+    // On stop, abort a waiting claim. Let a short one finish: its jobs must be released.
+    const { signal } = waitMs > 0 ? stopping : over
+    const claimed = await moves.claim({ ...claim, waitMs: Math.min(waitMs, mostMs) }, signal)
+    claim = failure = undefined
+    failures = 0
+    if (claimed.jobs.length > 0) return take(claimed)
+    if (claimed.more) return
+    if (untilEmpty) {
+      // A running handler may enqueue more, so only a claim beside no handler proves that the queue is empty.
+      if (busy === 0) stop(Infinity)
+      while (running.size > 0 && !stopping.signal.aborted) await change()
+    } else {
+      if (running.size === 0) emit('idle', {})
+      // The wait of the claim itself counts.
+      await sleep(clock, claimed.sentAt + (claimed.retryAfterMs || IDLE_MS) - clock.now(), stopping.signal)
+    }
+  }
+
+  async function claimAll(): Promise<void> {
+    while (!stopping.signal.aborted) {
+      try {
+        await claimOnce()
+      } catch (error) {
+        if (stopping.signal.aborted) return
+        failure = error as EchoMQError
+        // A wrong request or token stays wrong. A deployment may be repaired, but a drain does not wait for that.
+        if (!failure.retryable && (untilEmpty || Number(failure.status) < 500)) {
+          claim = undefined
+          stop(Infinity)
+        }
+        trouble(failure)
+        await sleep(clock, backoffMs(clock, ++failures, failure), stopping.signal)
+      }
+    }
+  }
+
+  /** Releases the jobs that are still ours, except those that are being reported. */
+  function release(holds: Iterable<Held<Payload>>): void {
+    const ours = [...holds].filter((held) => isOurs(held) && !held.isReported)
+    if (ours.length === 0) return
+    released += ours.length
+    for (const held of ours) {
+      heartbeat.letGo(held)
+      held.abort.abort()
+    }
+    const items = ours.map(({ job: { id, token } }) => ({ action: 'release', id, token }) as const)
+    releases.push(transport.repeat(() => moves.settle(items), over.signal).catch(trouble))
+  }
+
+  async function handBack(): Promise<void> {
+    release(buffer)
+    // The aborted claim may have taken jobs: a repeat under its `claimId` returns them.
+    if (claim && !over.signal.aborted) await moves.claim(claim).then(take, trouble)
+    release(buffer)
+    while (running.size > 0) await change()
+    await Promise.all(releases)
+  }
+
+  async function live(): ReturnType<() => Loop['ended']> {
+    await claimAll()
+    await Promise.race([handBack(), sleep(clock, Infinity, over.signal)])
+    over.abort()
+    for (const { abort } of running) abort.abort()
+    heartbeat.close()
+    return { taken, released, failure }
+  }
+
+  return { stop, stopping: stopping.signal, ended: live() }
+}

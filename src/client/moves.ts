@@ -1,12 +1,11 @@
 /**
- * What a holder of jobs says to the queue: claim, the five moves that need a token, and settle.
+ * What a consumer sends to the queue: claim, the five moves that need a token, and settle.
  *
- * Each may be repeated with the same words after a lost answer: a claim by its `claimId`, a move by its token. What
- * the answer to such a repeat means is decided here and nowhere else.
+ * Each may be repeated with the same body after a lost response: a claim by its `claimId`, a move by its token. This
+ * file alone decides what the response to such a repeat means.
  */
-import { EchoMQError, mayHaveRun } from './errors.ts'
+import { EchoMQError, errorText, mayHaveRun, mustMatch } from './errors.ts'
 import type { Job, JobRef } from './jobs.ts'
-import { mustMatch } from './rules.ts'
 import { type ProblemBody, problemError, type Transport } from './transport.ts'
 
 export type ClaimBody = {
@@ -19,40 +18,48 @@ export type ClaimBody = {
 export type Claimed = {
   readonly jobs: readonly Job[]
   readonly retryAfterMs?: number
+  /** The claim stopped early, so the queue may not be empty: claim again at once. */
+  readonly more?: true
   /** When the request was sent, on the monotonic clock: no lease of it began earlier. */
   readonly sentAt: number
 }
 
 export type MoveName = 'complete' | 'retry' | 'fail' | 'release' | 'extend'
+
 export type MoveBody = {
-  readonly error?: string | undefined
+  /** What went wrong: a text, or anything that was thrown. */
+  readonly error?: unknown
   readonly delayMs?: number | undefined
-  readonly leaseMs?: number
+  readonly leaseMs?: number | undefined
   readonly maxAttempts?: number | undefined
 }
 
 export type MoveAnswer = {
-  /** Where the job is now. `gone`: not in the holder's hands any more, and so it was wanted. */
+  /** Where the job is now. `gone`: the job no longer exists or is no longer the caller's, as the caller wanted. */
   readonly status: 'completed' | 'gone' | 'scheduled' | 'dead' | 'pending' | 'extended'
   readonly delayMs?: number
   readonly leaseMs?: number
 }
 
-export type SettleItem = JobRef & { readonly action: MoveName } & MoveBody
-
-type Patience = {
-  /** For what is under way; `wake` for the wait between two attempts. */
-  readonly signal?: AbortSignal | undefined
-  readonly wake?: AbortSignal | undefined
-  readonly again?: (failures: number) => boolean
-}
+export type SettleItem = JobRef & { readonly action: MoveName; readonly leaseMs?: number }
 
 export type Moves = {
-  /** One attempt. */
+  /** Makes one attempt. */
   claim(body: ClaimBody, signal?: AbortSignal): Promise<Claimed>
-  /** Until it is answered, see `Transport.repeat` for how long. */
-  move(name: MoveName, job: JobRef, body: MoveBody, options: Patience): Promise<MoveAnswer>
-  /** One attempt, 1000 items at most. For each of them, why it was not moved. */
+  /**
+   * Repeats until the API responds; see `Transport.repeat`.
+   *
+   * @param body.signal Ends everything: the attempt and the wait between two attempts.
+   * @param wake Ends the wait between two attempts only.
+   */
+  move(
+    name: MoveName,
+    job: JobRef,
+    body?: MoveBody & { readonly signal?: AbortSignal | undefined },
+    wake?: AbortSignal,
+    again?: (failures: number) => boolean,
+  ): Promise<MoveAnswer>
+  /** Makes one attempt with at most 1000 items. Returns for each item the error that stopped it, if one did. */
   settle(
     items: readonly SettleItem[],
     signal?: AbortSignal,
@@ -62,70 +69,71 @@ export type Moves = {
 
 type SettleResult = { readonly status?: string; readonly error?: ProblemBody }
 
-/** The path of a job behind its queue's. An id that is none could otherwise lead to another route. */
-export const jobPath = (id: string): string => {
+/** The path of a job below the path of its queue. The check keeps a malformed id from reaching another route. */
+export function jobPath(id: string): string {
   mustMatch('job id', id, /^[A-Z]{3}[0-9A-Za-z]{11}$/)
   return `/jobs/${id}`
 }
 
 /**
- * @param path The queue's.
- * @param as `text`: payloads are asked for as text and are that text.
+ * @param path The path of the queue.
+ * @param as `text`: claims ask for text, and payloads are that text.
  */
-export const createMoves = (transport: Transport, path: string, as?: 'text'): Moves => ({
-  async claim(body, signal) {
-    const sentAt = transport.clock.now()
-    const timeoutMs = transport.timeoutMs + (body.waitMs ?? 0)
-    const words = JSON.stringify({ ...body, as })
-    const answer = await transport.send<Omit<Claimed, 'sentAt'>>(
-      `${path}/claim`,
-      'jobs',
-      words,
-      signal,
-      timeoutMs,
-    )
-    const jobs = as ? answer.jobs.map((job) => ({ ...job, payload: job.text })) : answer.jobs
-    return { ...answer, jobs, sentAt }
-  },
+export function createMoves(transport: Transport, path: string, as?: 'text'): Moves {
+  return {
+    async claim(body, signal) {
+      const sentAt = transport.clock.now()
+      const timeoutMs = transport.timeoutMs + (body.waitMs ?? 0)
+      const answer = await transport.send<Omit<Claimed, 'sentAt'>>(
+        `${path}/claim`,
+        'jobs',
+        JSON.stringify({ ...body, as }),
+        signal,
+        timeoutMs,
+      )
+      const jobs = as ? answer.jobs.map((job) => ({ ...job, payload: job.text })) : answer.jobs
+      return { ...answer, jobs, sentAt }
+    },
 
-  async move(name, job, body, { signal, wake, again }) {
-    const at = `${path}${jobPath(job.id)}/${name}`
-    const words = JSON.stringify({ token: job.token, ...body })
-    let lostAnswer = false
-    return transport.repeat(
-      async () => {
-        try {
-          return await transport.send<MoveAnswer>(at, 'status', words, signal)
-        } catch (error) {
-          if (!(error instanceof EchoMQError)) throw error
-          const isGone = error.code === 'gone'
-          const isDone =
-            name === 'complete'
-              ? // Nobody needs to do this job any more: that is all that completing it was for.
-                isGone
-              : // An attempt whose answer was lost has spent the token; others may have finished the job since.
-                lostAnswer && name !== 'extend' && (isGone || error.reason === 'released')
-          if (isDone) return { status: 'gone' }
-          lostAnswer ||= mayHaveRun(error)
-          throw error
-        }
-      },
-      wake,
-      again,
-    )
-  },
+    async move(name, { id, token }, { signal, error, ...body } = {}, wake = signal, again) {
+      const at = `${path}${jobPath(id)}/${name}`
+      const text = error === undefined ? error : errorText(error)
+      const words = JSON.stringify({ token, ...body, error: text })
+      let lostAnswer = false
+      return transport.repeat(
+        async () => {
+          try {
+            return await transport.send<MoveAnswer>(at, 'status', words, signal)
+          } catch (failure) {
+            if (!(failure instanceof EchoMQError)) throw failure
+            const isGone = failure.code === 'gone'
+            const isDone =
+              name === 'complete'
+                ? // Nobody needs to do this job any more: completing it has no other purpose.
+                  isGone
+                : // An earlier attempt whose response was lost made the token stale.
+                  lostAnswer && name !== 'extend' && (isGone || failure.reason === 'released')
+            if (isDone) return { status: 'gone' }
+            lostAnswer ||= mayHaveRun(failure)
+            throw failure
+          }
+        },
+        wake,
+        again,
+      )
+    },
 
-  async settle(items, ...attempt) {
-    const words = JSON.stringify({ items })
-    const { results } = await transport.send<{ results: SettleResult[] }>(
-      `${path}/settle`,
-      'results',
-      words,
-      ...attempt,
-    )
-    return items.map(({ action }, i) => {
-      const { status, error = { code: 'internal' } } = results[i] ?? {}
-      return status ? undefined : problemError(action, error)
-    })
-  },
-})
+    async settle(items, ...attempt) {
+      const { results } = await transport.send<{ results: SettleResult[] }>(
+        `${path}/settle`,
+        'results',
+        JSON.stringify({ items }),
+        ...attempt,
+      )
+      return items.map(({ action }, i) => {
+        const { status, error } = results[i] ?? {}
+        return status ? undefined : problemError(action, error)
+      })
+    },
+  }
+}

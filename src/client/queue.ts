@@ -1,15 +1,16 @@
 /**
- * One queue and its verbs: the client's face.
+ * One queue and its verbs: the client's interface.
  *
- * Everything that is sent is sent again after a failure that may be over the next time, up to the client's `retry`;
- * each verb is such that this is safe. Verbs throw `EchoMQError`, or the reason of the `signal` they were given.
+ * Every verb but `purge` is safe to repeat, so it repeats its request after a retryable failure, at most `retry` times.
+ * Verbs throw `EchoMQError`, or the reason of the `signal` that the caller aborted.
  */
 import { Consumer } from './consumer.ts'
 import { type Drained, type DrainOptions, drainLoop } from './drain.ts'
 import { createEnqueue } from './enqueue.ts'
-import { EchoMQError, errorText } from './errors.ts'
+import { EchoMQError, mustMatch } from './errors.ts'
 import { type Mint, mintClaimId } from './ids.ts'
 import type {
+  Audited,
   Enqueued,
   EnqueueItem,
   EnqueueOptions,
@@ -19,70 +20,89 @@ import type {
   JobRef,
   JobState,
   JobView,
+  Purged,
   QueueStats,
+  Redriven,
 } from './jobs.ts'
-import { type ConsumeOptions, createLooper, type Handler } from './loop.ts'
-import { createMoves, jobPath, type MoveAnswer, type MoveBody, type MoveName } from './moves.ts'
-import { mustMatch } from './rules.ts'
+import { type ConsumeOptions, type Handler, type StartLoop, startLoop } from './loop.ts'
+import { createMoves, jobPath, type MoveBody } from './moves.ts'
 import { parsePayload, type StandardSchema } from './schema.ts'
-import type { Transport } from './transport.ts'
+import { queryOf, type Transport } from './transport.ts'
 
-/** For every verb. */
+/** The options of every verb. */
 export type CallOptions = {
-  /** Ends the call when it is aborted: it throws the signal's reason. What was sent may have been carried out. */
+  /** Aborts the call: it throws the reason of the signal. The server may still have carried out the request. */
   readonly signal?: AbortSignal | undefined
 }
 
 export type QueueOptions<Input, Output> = {
-  /** Payloads are checked against it at both ends: zod, valibot, arktype, any Standard Schema. */
+  /** Checks payloads at both ends: zod, valibot, arktype, any Standard Schema. */
   readonly schema?: StandardSchema<Input, Output> | undefined
-  /** `text`: payloads are strings, stored verbatim instead of as JSON. */
+  /** `text`: payloads are strings and are stored verbatim instead of as JSON. */
   readonly as?: 'text' | undefined
 }
 
 export type ClaimOptions = CallOptions & {
-  /** How many jobs at most: 1 .. 100, default 1. */
+  /** At most this many jobs: 1 .. 100, default 1. */
   readonly limit?: number | undefined
-  /** How long the leases are, in milliseconds: 10 .. 86,400,000; default the queue's. */
+  /** The length of the leases, in milliseconds: 10 .. 86,400,000; default the queue's. */
   readonly leaseMs?: number | undefined
-  /** How long to wait for a job, in milliseconds: 0 .. 25,000, default 0. The leases begin when the jobs are taken. */
+  /** How long to wait for a job, in milliseconds: 0 .. 60,000, default 0. The leases begin when the jobs are taken. */
   readonly waitMs?: number | undefined
 }
 
+/** The options of a move; each move takes the ones that it needs. */
+export type MoveOptions<Option extends keyof MoveBody = never> = CallOptions & Pick<MoveBody, Option>
+
 export type JobsOptions = CallOptions & {
-  /** Which jobs: `pending`, `active`, `scheduled` or `dead`; default `pending`. */
+  /** The state of the jobs: `pending`, `active`, `scheduled` or `dead`; default `pending`. */
   readonly state?: JobState | undefined
-  /** Which come first: `newest` or `oldest`; default `newest`. */
+  /** `newest` or `oldest` first; default `newest`. */
   readonly order?: 'newest' | 'oldest' | undefined
-  /** How many jobs one request brings: 1 .. 200, default 50. */
+  /** How many jobs one request returns: 1 .. 200, default 50. */
   readonly limit?: number | undefined
-  /** Only jobs that were minted at this instant or later. Like `to` for `pending` and `dead` only. */
+  /** Only jobs that were minted at this instant or later. Like `to`, for `pending` and `dead` only. */
   readonly from?: Instant | undefined
   /** Only jobs that were minted before this instant. */
   readonly to?: Instant | undefined
-  /** Whether payloads come along; default no. Needs the scope `observe:payload`. */
+  /** Whether to return payloads; default no. Needs the scope `observe:payload`. */
   readonly payload?: boolean | undefined
 }
 
 export type RedriveOptions = CallOptions & {
-  /** How many jobs to look at: 1 .. 1000, default 100. */
+  /** How many jobs to read: 1 .. 1000, default 100. */
   readonly limit?: number | undefined
   /** Only jobs that were minted at this instant or later. */
   readonly from?: Instant | undefined
   /** Only jobs that were minted before this instant. */
   readonly to?: Instant | undefined
-  /** Only jobs whose last error has this in it. */
+  /** Only jobs whose last error contains this text. */
   readonly errorContains?: string | undefined
-  /** Whether to count them and change nothing; default no. */
+  /** Whether to count the jobs and change nothing; default no. */
   readonly dryRun?: boolean | undefined
-  /** Where to go on: from the answer before. */
+  /** Where to go on: from the previous result. */
   readonly cursor?: string | undefined
 }
 
-export type Redriven = { readonly redriven: number; readonly more: boolean; readonly cursor?: string }
+export type PurgeOptions = CallOptions & {
+  /** The state of the jobs: `pending`, `scheduled` or `dead`. */
+  readonly state: Exclude<JobState, 'active'>
+  /** At most this many jobs, the oldest first: 1 .. 1000, default 100. */
+  readonly limit?: number | undefined
+}
+
+export type AuditOptions = CallOptions & {
+  /** Where to go on: from the previous result. */
+  readonly cursor?: string | undefined
+  /** About how many ids to read: 1 .. 1000, default 100. */
+  readonly limit?: number | undefined
+  /** Whether to repair every case that has one correct fix; default no. */
+  readonly repair?: boolean | undefined
+}
 
 /**
- * A queue. `Input` is what is enqueued, `Output` what is claimed: they differ where a schema transforms.
+ * A queue. `Input` is the payload that is enqueued, `Output` the one that is claimed: they differ where a schema
+ * transforms.
  *
  * @example
  * const emails = emq.queue<{ to: string }>('emails')
@@ -92,9 +112,9 @@ export interface Queue<Input = unknown, Output = Input> {
   readonly name: string
 
   /**
-   * Puts a job into the queue.
+   * Enqueues a job.
    *
-   * @throws {EchoMQError} `invalid` before anything is sent when the payload does not fit the schema.
+   * @throws {EchoMQError} `invalid` before anything is sent, when the payload does not match the schema.
    *
    * @example
    * await emails.enqueue({ to: 'a@example.com' }, { delayMs: 60_000, idempotencyKey: 'welcome-42' })
@@ -102,9 +122,9 @@ export interface Queue<Input = unknown, Output = Input> {
   enqueue(payload: Input, options?: EnqueueOptions & CallOptions): Promise<Enqueued>
 
   /**
-   * Puts many jobs into the queue, up to 1000 with a request. Answers in their order; a bad one stops no other.
+   * Enqueues many jobs, up to 1000 per request. Returns the results in order; a bad job stops no other.
    *
-   * @throws {EchoMQError} when a request failed and no job got in. Once one did, the others have the error each.
+   * @throws {EchoMQError} when a request failed before any job was enqueued. Later failures are in the results.
    *
    * @example
    * const results = await emails.enqueueMany([{ payload: { to: 'a@example.com' } }, { payload: { to: 'b@example.com' }, delayMs: 1000 }])
@@ -113,8 +133,8 @@ export interface Queue<Input = unknown, Output = Input> {
   enqueueMany(items: readonly EnqueueItem<Input>[], options?: CallOptions): Promise<EnqueueResult[]>
 
   /**
-   * Takes the oldest jobs, each with a lease. A job whose payload does not fit the schema goes to the dead letters
-   * instead of being handed out.
+   * Claims the oldest jobs, each with a lease. A job whose payload does not match the schema goes to the dead letters
+   * and is not returned.
    *
    * @example
    * const [job] = await emails.claim({ leaseMs: 30_000, waitMs: 20_000 })
@@ -122,20 +142,21 @@ export interface Queue<Input = unknown, Output = Input> {
   claim(options?: ClaimOptions): Promise<Job<Output>[]>
 
   /**
-   * Says that a job is done; it is gone then. `gone`: it was already.
+   * Completes a job, which deletes it. `gone`: it no longer existed.
    *
-   * @throws {EchoMQError} `stale` when the lease is not the job's live one any more.
+   * @throws {EchoMQError} `stale` when the token is no longer the live one.
    *
    * @example
    * await emails.complete(job)
    */
-  complete(job: JobRef, options?: CallOptions): Promise<'completed' | 'gone'>
+  complete(job: JobRef, options?: MoveOptions): Promise<'completed' | 'gone'>
 
   /**
-   * Gives a job back to be tried again. `dead`: it has been tried often enough.
+   * Returns a job to be retried. `dead`: its budget is used up.
    *
-   * @param options.error What went wrong: text or anything that was thrown. 2048 characters of it are kept.
-   * @param options.delayMs How long to wait, in milliseconds; default the queue's backoff.
+   * @param options.error What went wrong: a text or anything that was thrown. 2048 characters of it are kept.
+   * @param options.delayMs The delay before the retry, in milliseconds; default the queue's backoff.
+   * @param options.maxAttempts The budget; default the job's, then the queue's.
    * @throws {EchoMQError} `stale`, `gone`.
    *
    * @example
@@ -143,46 +164,42 @@ export interface Queue<Input = unknown, Output = Input> {
    */
   retry(
     job: JobRef,
-    options?: CallOptions & {
-      readonly error?: unknown
-      readonly delayMs?: number | undefined
-      readonly maxAttempts?: number | undefined
-    },
+    options?: MoveOptions<'error' | 'delayMs' | 'maxAttempts'>,
   ): Promise<'scheduled' | 'dead'>
 
   /**
-   * Puts a job among the dead letters.
+   * Moves a job to the dead letters.
    *
    * @throws {EchoMQError} `stale`, `gone`.
    *
    * @example
    * await emails.fail(job, { error: 'no such address' })
    */
-  fail(job: JobRef, options?: CallOptions & { readonly error?: unknown }): Promise<void>
+  fail(job: JobRef, options?: MoveOptions<'error'>): Promise<void>
 
   /**
-   * Gives a job back as if it had not been claimed: it costs no attempt.
+   * Returns a job as if it had not been claimed: it uses no attempt.
    *
-   * @param options.delayMs How long it then waits, in milliseconds; default 0.
+   * @param options.delayMs The delay before the job may run, in milliseconds; default 0.
    * @throws {EchoMQError} `stale`, `gone`.
    *
    * @example
    * await emails.release(job)
    */
-  release(job: JobRef, options?: CallOptions & { readonly delayMs?: number | undefined }): Promise<void>
+  release(job: JobRef, options?: MoveOptions<'delayMs'>): Promise<void>
 
   /**
-   * Makes a lease end so many milliseconds from now, by the server's clock. Answers how many they are.
+   * Extends a lease: it ends this many milliseconds from now, by the server's clock. Returns the milliseconds.
    *
    * @throws {EchoMQError} `stale`, `gone`.
    *
    * @example
    * await emails.extend(job, 30_000)
    */
-  extend(job: JobRef, leaseMs: number, options?: CallOptions): Promise<number>
+  extend(job: JobRef, leaseMs: number, options?: MoveOptions): Promise<number>
 
   /**
-   * The queue's numbers.
+   * Reads the numbers of the queue.
    *
    * @throws {EchoMQError} `not_found` when the queue was never used.
    *
@@ -192,7 +209,7 @@ export interface Queue<Input = unknown, Output = Input> {
   stats(options?: CallOptions): Promise<QueueStats>
 
   /**
-   * One job, with its payload where the token may see it, or undefined when there is none.
+   * Reads one job, with its payload where the token may see it. Returns undefined when there is no such job.
    *
    * @example
    * const view = await emails.job(id)
@@ -200,7 +217,7 @@ export interface Queue<Input = unknown, Output = Input> {
   job(id: string, options?: CallOptions): Promise<JobView<Input> | undefined>
 
   /**
-   * The jobs in one state, page after page as they are read.
+   * Iterates over the jobs in one state, and reads them page by page.
    *
    * @example
    * for await (const view of emails.jobs({ state: 'dead' })) console.log(view.id, view.lastError)
@@ -216,10 +233,9 @@ export interface Queue<Input = unknown, Output = Input> {
   consume(handler: Handler<Output>, options?: ConsumeOptions): Consumer<Output>
 
   /**
-   * Works the queue until it is empty or the time is over: for cron, Lambda and Workers. It runs each job's handler; the
-   * route `.../drain` of the HTTP API is something else and deletes jobs.
+   * Works the queue until it is empty or the time is over: for cron, Lambda and Workers.
    *
-   * @throws {EchoMQError} when nothing could be claimed.
+   * @throws {EchoMQError} when no job could be claimed.
    *
    * @example
    * const { done, failed } = await emails.drain(async (job) => send(job.payload), { deadlineMs: 25_000 })
@@ -227,9 +243,9 @@ export interface Queue<Input = unknown, Output = Input> {
   drain(handler: Handler<Output>, options?: DrainOptions): Promise<Drained>
 
   /**
-   * Brings a dead job back, with a fresh budget of attempts.
+   * Moves a dead letter back to pending, with a fresh budget.
    *
-   * @throws {EchoMQError} `wrong_state` when it is not dead, `gone`.
+   * @throws {EchoMQError} `wrong_state` when the job is not dead, `gone`.
    *
    * @example
    * await emails.redrive(id)
@@ -237,7 +253,7 @@ export interface Queue<Input = unknown, Output = Input> {
   redrive(id: string, options?: CallOptions): Promise<{ readonly id: string; readonly status: 'pending' }>
 
   /**
-   * Brings dead jobs back, a bounded number at a time.
+   * Moves dead letters back to pending, a bounded number per call.
    *
    * @example
    * let answer = await emails.redriveMany({ errorContains: 'timeout' })
@@ -246,7 +262,25 @@ export interface Queue<Input = unknown, Output = Input> {
   redriveMany(options?: RedriveOptions): Promise<Redriven>
 
   /**
-   * Stops claims until `resume`. What runs goes on.
+   * Deletes jobs of one state, a bounded number per call. Sends its request once: a repeat after a lost response
+   * could delete more jobs than `limit`.
+   *
+   * @example
+   * while ((await emails.purge({ state: 'dead', limit: 1000 })).more);
+   */
+  purge(options: PurgeOptions): Promise<Purged>
+
+  /**
+   * Makes one step of an audit, which finds inconsistent jobs and can repair them.
+   *
+   * @example
+   * let step = await emails.audit({ repair: true })
+   * while (step.cursor) step = await emails.audit({ repair: true, cursor: step.cursor })
+   */
+  audit(options?: AuditOptions): Promise<Audited>
+
+  /**
+   * Stops claims until `resume`. Running jobs are not affected.
    *
    * @example
    * await emails.pause()
@@ -254,7 +288,7 @@ export interface Queue<Input = unknown, Output = Input> {
   pause(options?: CallOptions): Promise<{ readonly paused: boolean }>
 
   /**
-   * Lets claims go on.
+   * Allows claims again.
    *
    * @example
    * await emails.resume()
@@ -262,38 +296,31 @@ export interface Queue<Input = unknown, Output = Input> {
   resume(options?: CallOptions): Promise<{ readonly paused: boolean }>
 }
 
-/** Parameters behind a question mark; going through JSON leaves out the undefined ones. */
-const queryOf = (parameters: object): string =>
-  `?${new URLSearchParams(JSON.parse(JSON.stringify(parameters)))}`
-
-export const createQueue = <Input, Output>(
+export function createQueue<Input, Output>(
   transport: Transport,
   mint: Mint,
   name: string,
   { schema, as }: QueueOptions<Input, Output>,
-): Queue<Input, Output> => {
+): Queue<Input, Output> {
   mustMatch('queue name', name, /^(?!emq$)[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/)
   const path = `/v1/queues/${name}`
   const moves = createMoves(transport, path, as)
-  const loopOf = createLooper(transport, moves, schema)
   const enqueue = createEnqueue<Input>(transport, path, mint, schema, as)
 
-  type MoveOptions = CallOptions & Omit<MoveBody, 'error'> & { readonly error?: unknown }
-  const move = (
-    verb: MoveName,
-    job: JobRef,
-    { signal, error, ...body }: MoveOptions = {},
-  ): Promise<MoveAnswer> => {
-    const words = { ...body, error: error === undefined ? error : errorText(error) }
-    return moves.move(verb, job, words, { wake: signal, signal })
+  function loopOf(handler: Handler<Output>, options: ConsumeOptions, isDrain?: boolean): StartLoop<Output> {
+    return (tell) => startLoop(transport, moves, schema, handler, options, tell, isDrain)
   }
 
-  const ask = <Answer>(
+  /** Sends the options as the body of a POST, or none of them as a GET. */
+  function ask<Answer>(
     at: string,
     expects: string,
-    { signal }: CallOptions = {},
-    body?: string,
-  ): Promise<Answer> => transport.repeat(() => transport.send(path + at, expects, body, signal), signal)
+    { signal, ...body }: CallOptions = {},
+    isRead?: boolean,
+  ): Promise<Answer> {
+    const words = isRead ? '' : JSON.stringify(body)
+    return transport.repeat(() => transport.send(path + at, expects, words, signal), signal)
+  }
 
   return {
     name,
@@ -310,34 +337,36 @@ export const createQueue = <Input, Output>(
         try {
           fitting.push({ ...job, payload: await parsePayload(schema, job.payload) })
         } catch (error) {
-          // It will never fit; but a schema that throws may be right the next time. Where this fails, the lease
-          // lapses and the job comes to here again.
-          await move(error instanceof EchoMQError ? 'fail' : 'retry', job, { signal, error }).catch(() => {})
+          // This payload will never match; but a schema that throws may work the next time. If the move fails, the
+          // lease lapses, and the job is claimed and moved again.
+          const verb = error instanceof EchoMQError ? 'fail' : 'retry'
+          await moves.move(verb, job, { signal, error }).catch(() => {})
         }
       }
       return fitting
     },
 
-    complete: async (job, options) => (await move('complete', job, options)).status as 'completed' | 'gone',
+    complete: async (job, options) =>
+      (await moves.move('complete', job, options)).status as 'completed' | 'gone',
 
     retry: async (job, options) =>
-      (await move('retry', job, options)).status === 'dead' ? 'dead' : 'scheduled',
+      (await moves.move('retry', job, options)).status === 'dead' ? 'dead' : 'scheduled',
 
     async fail(job, options) {
-      await move('fail', job, options)
+      await moves.move('fail', job, options)
     },
 
     async release(job, options) {
-      await move('release', job, options)
+      await moves.move('release', job, options)
     },
 
     extend: async (job, leaseMs, options) =>
-      (await move('extend', job, { ...options, leaseMs })).leaseMs ?? leaseMs,
+      (await moves.move('extend', job, { ...options, leaseMs })).leaseMs as number,
 
-    stats: (options) => ask('', 'counts', options),
+    stats: (options) => ask('', 'counts', options, true),
 
     job: (id, options) =>
-      ask<JobView<Input> | undefined>(jobPath(id), 'state', options).catch((error) => {
+      ask<JobView<Input> | undefined>(jobPath(id), 'state', options, true).catch((error) => {
         if (error?.code !== 'not_found') throw error
         return undefined
       }),
@@ -346,28 +375,28 @@ export const createQueue = <Input, Output>(
       let cursor: string | undefined
       do {
         const at = `/jobs${queryOf({ ...options, cursor })}`
-        const page = await ask<{ jobs: JobView<Input>[]; cursor?: string }>(at, 'jobs', { signal })
+        const page = await ask<{ jobs: JobView<Input>[]; cursor?: string }>(at, 'jobs', { signal }, true)
         yield* page.jobs
         cursor = page.cursor
       } while (cursor)
     },
 
-    consume: (handler, options = {}) => new Consumer((tell) => loopOf(handler, options, tell)),
+    consume: (handler, options = {}) => new Consumer(loopOf(handler, options)),
 
     drain: async (handler, { deadlineMs = 25_000, ...options } = {}) =>
-      drainLoop(
-        (tell) => loopOf(handler, { ...options, waitMs: 0 }, tell, true),
-        transport.clock,
-        deadlineMs,
-      ),
+      drainLoop(loopOf(handler, { ...options, waitMs: 0 }, true), transport.clock, deadlineMs),
 
-    redrive: (id, options) => ask(`${jobPath(id)}/redrive`, 'status', options, '{}'),
+    redrive: (id, options) => ask(`${jobPath(id)}/redrive`, 'status', options),
 
-    redriveMany: ({ signal, ...options } = {}) =>
-      ask('/redrive', 'redriven', { signal }, JSON.stringify(options)),
+    redriveMany: (options) => ask('/redrive', 'redriven', options),
 
-    pause: (options) => ask('/pause', 'paused', options, '{}'),
+    purge: ({ signal, ...options }) =>
+      transport.send(`${path}/purge`, 'removed', JSON.stringify(options), signal),
 
-    resume: (options) => ask('/resume', 'paused', options, '{}'),
+    audit: (options) => ask('/audit', 'findings', options),
+
+    pause: (options) => ask('/pause', 'paused', options),
+
+    resume: (options) => ask('/resume', 'paused', options),
   }
 }

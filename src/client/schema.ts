@@ -1,11 +1,12 @@
 /**
- * Payloads against a Standard Schema (zod, valibot, arktype, ...), at both ends of a queue.
+ * Checks payloads against a Standard Schema (zod, valibot, arktype, ...), at both ends of a queue.
  *
- * What is enqueued is checked and sent as it is; what is claimed is checked and handed out as the schema made it.
+ * An enqueued payload is checked and sent unchanged. A claimed payload is checked, and the handler gets the value that
+ * the schema returned.
  */
 import { EchoMQError, type FieldError } from './errors.ts'
 
-/** The part of Standard Schema, version 1, that is used here. */
+/** The part of Standard Schema, version 1, that the client uses. */
 export interface StandardSchema<Input = unknown, Output = Input> {
   readonly '~standard': {
     readonly version: 1
@@ -25,25 +26,26 @@ type SchemaIssue = {
 }
 
 /**
- * The payload as the schema makes it; without a schema, the payload. A schema that throws is passed through.
+ * The value that the schema returns for the payload; without a schema, the payload itself. An error that the schema
+ * throws is passed on.
  *
- * @throws {EchoMQError} `invalid` when it does not fit. The text names the places only, because what schemas say
- * about them may quote the payload; that is in `errors`.
+ * @throws {EchoMQError} `invalid` when the payload does not match. The text names only the paths, because the
+ * schema's messages may quote the payload; the messages are in `errors`.
  */
-export const parsePayload = async <Output>(
+export async function parsePayload<Output>(
   schema: StandardSchema<unknown, Output> | undefined,
   payload: unknown,
-): Promise<Output> => {
+): Promise<Output> {
   if (!schema) return payload as Output
   const result = await schema['~standard'].validate(payload)
   if (!result.issues) return result.value
   const errors = result.issues.map(
     ({ message, path = [] }): FieldError => ({
-      path: path.map((step) => String(typeof step === 'object' ? step.key : step)).join('.'),
+      path: path.map((step) => String(Object(step).key ?? step)).join('.'),
       message,
     }),
   )
-  throw new EchoMQError('invalid', `payload must fit its schema: ${errors.map(({ path }) => path)}`, {
+  throw new EchoMQError('invalid', `payload must match its schema: ${errors.map(({ path }) => path)}`, {
     errors,
   })
 }

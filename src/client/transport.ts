@@ -1,15 +1,13 @@
 /**
- * One request to the API and its answer, and the repeating of requests.
+ * One request to the API and its response, and the repetition of requests.
  *
- * Every attempt ends: with the API's answer, by its own timeout, or when the caller aborts, even if `fetch` ignores
- * its signal. What is no answer of the API (a proxy's page, a redirect) is an error, never a success. What may be
- * repeated and for how long is the caller's decision.
+ * Every attempt ends: with the API's response, by its own timeout, or when the caller aborts, even if `fetch` ignores
+ * its signal. A response that is not the API's own (a proxy's page, a redirect) is an error, never a success. The
+ * caller decides what may be repeated, and for how long.
  */
-import { backoffMs, retryAfterMs } from './backoff.ts'
-import { type Clock, sleep, systemClock } from './clock.ts'
-import { EchoMQError, type ErrorCode, type ErrorDetails } from './errors.ts'
-import { MAX_TIMER_MS } from './limits.ts'
-import { mustBeWithin, mustMatch } from './rules.ts'
+import { backoffMs, type Clock, sleep, systemClock } from './clock.ts'
+import { EchoMQError, type ErrorCode, type ErrorDetails, mustBeWithin, mustMatch } from './errors.ts'
+import { MAX_TIMER_MS, RETRY_AFTER_CAP_MS } from './limits.ts'
 
 export type Transport = {
   readonly clock: Clock
@@ -17,24 +15,24 @@ export type Transport = {
   /**
    * Sends a request once.
    *
-   * @param path From `/v1/` on, encoded.
-   * @param expects A field that every good answer has.
-   * @param body JSON text: made once, so that a repeated request says the same. Without it the request is a GET.
-   * @param timeoutMs How long the attempt may take; default the client's.
-   * @throws {EchoMQError} for everything but a good answer; the signal's reason when that is aborted.
+   * @param path Begins with `/v1/`, encoded.
+   * @param expects A field that every successful response has.
+   * @param body JSON text: made once, so that a repeated request is the same. Without it the request is a GET.
+   * @param attemptMs How long the attempt may take; default the client's `timeoutMs`.
+   * @throws {EchoMQError} for everything but a successful response; the reason of the signal when it is aborted.
    */
   send<Answer>(
     path: string,
     expects: string,
     body?: string,
     signal?: AbortSignal,
-    timeoutMs?: number,
+    attemptMs?: number,
   ): Promise<Answer>
   /**
-   * Does something until it succeeds, with backoff between the attempts. For what may safely be repeated only.
+   * Repeats an attempt until it succeeds, with backoff in between. Only for what is safe to repeat.
    *
    * @param wake Ends the wait between two attempts, and nothing else.
-   * @param again Whether to go on after so many failures; default as `retry` allows.
+   * @param again Whether to try again after this many failures; default as the client's `retry` allows.
    */
   repeat<Answer>(
     attempt: () => Promise<Answer>,
@@ -44,30 +42,30 @@ export type Transport = {
 }
 
 export type EchoMQOptions = {
-  /** Where the deployment is; a path in front of `/v1` is kept. */
+  /** The address of the deployment; a path before `/v1` is kept. */
   readonly url: string
   /** An API token. */
   readonly token: string
-  /** Instead of the platform's `fetch`: for a service binding, a proxy, a test. */
+  /** Replaces the platform's `fetch`: for a service binding, a proxy, a test. */
   readonly fetch?: ((url: string, init: RequestInit) => Promise<Response>) | undefined
-  /** How long one attempt may take, in milliseconds, the wait of a claim apart; default 10,000. */
+  /** How long one attempt may take, in milliseconds, without the wait of a claim; default 10,000. */
   readonly timeoutMs?: number | undefined
-  /** How often a verb's request is sent again after a failure that may pass, or a collision of ids; default 3. */
+  /** How often a verb repeats its request after a retryable failure or a collision of ids; default 3. */
   readonly retry?: number | undefined
-  /** The header `User-Agent`. Ignored in browsers, which have their own. */
+  /** The header `User-Agent`. Ignored in browsers, which send their own. */
   readonly userAgent?: string | undefined
   /** Another clock, for tests. */
   readonly clock?: Clock | undefined
 }
 
-/** What the API says in an error, alone or for one item of many. */
+/** The API's description of an error, for a whole request or for one item of a batch. */
 export type ProblemBody = {
   readonly code: ErrorCode
   readonly detail?: string
 } & Omit<ErrorDetails, 'cause' | 'retryAfterMs'>
 
-/** The code of an answer that is not the API's own: what means the same, else that it is no answer. */
-const foreignCode = (status: number): ErrorCode => {
+/** The code for a response that is not the API's own: a code with the same meaning, or else `network`. */
+function foreignCode(status: number): ErrorCode {
   if (status === 401) return 'unauthorized'
   if (status === 403) return 'forbidden'
   if (status === 429) return 'overloaded'
@@ -75,8 +73,11 @@ const foreignCode = (status: number): ErrorCode => {
 }
 
 /** The error for a problem that the API described. */
-export const problemError = (line: string, problem: ProblemBody, details?: ErrorDetails): EchoMQError => {
-  const { code, detail = '', reason, state, errors, requestId } = problem
+export function problemError(
+  line: string,
+  { code, detail = '', reason, state, errors, requestId }: ProblemBody = { code: 'internal' },
+  details?: ErrorDetails,
+): EchoMQError {
   const why = reason ? ` (${reason})` : ''
   const field = errors?.[0]
   const what = field ? `${field.path} ${field.message}` : detail
@@ -89,21 +90,42 @@ export const problemError = (line: string, problem: ProblemBody, details?: Error
   })
 }
 
-/** @throws {EchoMQError} `misconfigured`, without quoting what it was given. */
-export const createTransport = (options: EchoMQOptions): Transport => {
+/**
+ * The delay that `Retry-After` asks for, in milliseconds; undefined when it is absent or malformed.
+ *
+ * A date is compared with the response's own `Date`, because the machine's clock may be wrong.
+ */
+function retryAfterMs(headers: Headers, epochMs: number): number | undefined {
+  const text = String(headers.get('retry-after'))
+  // `Date.parse` accepts almost anything; HTTP dates end in GMT.
+  const ms = /^\d+$/.test(text)
+    ? Number(text) * 1000
+    : /GMT$/.test(text)
+      ? Date.parse(text) - (Date.parse(String(headers.get('date'))) || epochMs)
+      : 0
+  return ms > 0 ? Math.min(ms, RETRY_AFTER_CAP_MS) : undefined
+}
+
+/** Query parameters; the detour through JSON drops the undefined ones. */
+export function queryOf(parameters: object): string {
+  return `?${new URLSearchParams(JSON.parse(JSON.stringify(parameters)))}`
+}
+
+/** @throws {EchoMQError} `misconfigured`, without the wrong value. */
+export function createTransport(options: EchoMQOptions): Transport {
   const { url, token, timeoutMs = 10_000, retry = 3, userAgent, clock = systemClock } = options
-  // Called through the global object: elsewhere `fetch` refuses to work on some platforms.
+  // Called as a method of the global object: some platforms reject any other call.
   const { fetch = (address, init) => globalThis.fetch(address, init) } = options
-  // Checked here, because a platform quotes the header that it refuses.
+  // Checked here, because a platform's own error would quote the header.
   mustMatch('url', url, /^https?:\/\/[^\s?#@]+$/, 'misconfigured')
   mustMatch('token', token, /^[!-~]+$/, 'misconfigured')
   mustBeWithin('timeoutMs', timeoutMs, 1, MAX_TIMER_MS)
   const sentHeaders: Record<string, string> = {
     authorization: `Bearer ${token}`,
     'content-type': 'application/json',
+    // In a browser the header would need a preflight request and is ignored.
+    ...(userAgent && !('document' in globalThis) && { 'user-agent': userAgent }),
   }
-  // A browser has a name of its own, and would ask the server whether it may send another.
-  if (userAgent && !('document' in globalThis)) sentHeaders['user-agent'] = userAgent
 
   return {
     clock,
@@ -121,18 +143,17 @@ export const createTransport = (options: EchoMQOptions): Transport => {
       const attempt = new AbortController()
       const exchange = async (): Promise<Answer> => {
         const response = await fetch(address, {
-          method: body ? 'POST' : 'GET',
           headers: sentHeaders,
-          body: body ?? null,
+          ...(body && { method: 'POST', body }),
           signal: attempt.signal,
-          // A redirected POST becomes a GET, which would be answered with something else than was asked.
+          // A redirected POST becomes a GET, and its response would answer another question.
           redirect: 'manual',
         })
         const { ok, status, headers } = response
-        // Whatever came, as an object: what is no JSON, or a mere value, has none of the fields.
+        // As an object, whatever arrived: without JSON, or with a bare value, it has none of the fields.
         const answer = Object(await response.json().catch(() => undefined))
         if (ok && answer[expects] !== undefined) return answer
-        // Nothing of an answer that is not the API's is passed on: it may say anything.
+        // The text of a foreign response is dropped: it may contain anything.
         const isProblem = !ok && typeof answer.code === 'string'
         const problem = isProblem
           ? answer
@@ -140,7 +161,7 @@ export const createTransport = (options: EchoMQOptions): Transport => {
         throw problemError(path, problem, { status, retryAfterMs: retryAfterMs(headers, clock.epochMs()) })
       }
       try {
-        // Not left to `fetch` and its signal: a heartbeat that hangs would lose its jobs.
+        // The timeout is not left to `fetch`: a heartbeat that hangs would lose its jobs.
         const timeUp = sleep(clock, attemptMs, signal, attempt.signal)
         const answer = await Promise.race([exchange(), timeUp])
         if (answer === undefined) throw new EchoMQError('timeout', `${address}: no answer`)

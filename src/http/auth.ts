@@ -1,34 +1,33 @@
 /**
- * Who is calling, and what it may do.
+ * Authenticates callers and checks their permissions.
  *
- * Tokens are known by their SHA-256 digest only. A caller's digest is compared with every listed one in time that
- * depends on neither; an empty list refuses everybody. A token is never logged, stored or repeated. Runs on
- * WebCrypto alone, in Workers and Node alike.
+ * Only the SHA-256 digests of tokens are known. The digest of a caller is compared with every listed digest in constant
+ * time. An empty list rejects every caller. A token is never logged, stored or repeated. Needs only WebCrypto.
+ *
+ * The isolate remembers a few accepted headers in memory, so that most requests need no digest. A rejected header is never
+ * remembered: guesses always take the constant time.
  */
-import type { Scope, TokenEntry } from '../env.ts'
 import { queueMatches } from '../protocol/keys.ts'
+import { type Scope, sha256Hex, type TokenEntry } from '../protocol/tokens.ts'
 
-/** What a caller may do: the entry of its token. */
+/** The permissions of a caller, from the entry of its token. */
 export type Grant = Pick<TokenEntry, 'name' | 'scopes' | 'queues'>
 
-/** Longer headers are refused before anything is computed from them. */
+/** Longer headers are rejected before anything is computed from them. */
 const MAX_HEADER_CHARS = 1024
 
-/** RFC 6750 and RFC 9110: the scheme in any case, then spaces (no tab), then one token68 up to the very end. */
+/** RFC 6750 and RFC 9110: the scheme in any case, then spaces (no tab), then one token68. */
 const BEARER = /^bearer +([A-Za-z0-9._~+/-]+=*)$/i
-
-const TOKEN_PREFIX = 'emq_'
-const TOKEN_BYTES = 32
 
 const bearerToken = (header: string): string | undefined =>
   header.length <= MAX_HEADER_CHARS ? BEARER.exec(header)?.[1] : undefined
 
-const sha256Hex = async (text: string): Promise<string> => {
-  const digest = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(text))
-  return Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, '0')).join('')
-}
+/** Accepted headers that are remembered for each list of tokens. */
+const REMEMBERED_HEADERS = 100
 
-/** Compares two digests in hex, every digit of them. */
+const accepted = new WeakMap<readonly TokenEntry[], Map<string, Grant>>()
+
+/** Compares two hex digests, always every digit of them. */
 const isSameDigest = (a: string, b: string): boolean => {
   let difference = a.length ^ b.length
   for (let at = 0; at < a.length; at += 1) difference |= a.charCodeAt(at) ^ b.charCodeAt(at)
@@ -36,9 +35,9 @@ const isSameDigest = (a: string, b: string): boolean => {
 }
 
 /**
- * The grant of the token in an `Authorization` header, or undefined when there is no valid one.
+ * The permissions of the token in an `Authorization` header; undefined if the header has no valid token.
  *
- * @param header The header's value; null or undefined when it is absent.
+ * @param header The value of the header; null or undefined if there is none.
  *
  * @example
  * const grant = await authenticate(request.headers.get('Authorization'), settings.tokens)
@@ -47,39 +46,29 @@ export const authenticate = async (
   header: string | null | undefined,
   tokens: readonly TokenEntry[],
 ): Promise<Grant | undefined> => {
-  const token = bearerToken(header ?? '')
+  if (!header) return undefined
+  const remembered = accepted.get(tokens) ?? new Map<string, Grant>()
+  const known = remembered.get(header)
+  if (known !== undefined) return known
+  const token = bearerToken(header)
   if (token === undefined) return undefined
   const digest = await sha256Hex(token)
   let grant: Grant | undefined
-  // Through to the end also after a match: how long it takes must not tell which entry it was.
+  // Continues after a match: the time must not reveal which entry matched.
   for (const entry of tokens) {
     if (isSameDigest(digest, entry.sha256)) grant = entry
   }
-  return grant && { name: grant.name, scopes: grant.scopes, queues: grant.queues }
+  if (grant === undefined) return undefined
+  const { name, scopes, queues } = grant
+  if (remembered.size === REMEMBERED_HEADERS) remembered.clear()
+  accepted.set(tokens, remembered.set(header, { name, scopes, queues }))
+  return { name, scopes, queues }
 }
 
 const grantsScope = (granted: Scope, wanted: Scope): boolean =>
   granted === wanted || granted === 'operate' || (granted === 'observe:payload' && wanted === 'observe')
 
-/**
- * Whether a grant has a scope, and on a queue when one is named. `operate` has all scopes, `observe:payload` has
- * `observe`.
- */
+/** Whether a grant has a scope (for a queue). `operate` includes all scopes, `observe:payload` includes `observe`. */
 export const allows = (grant: Grant, scope: Scope, queue?: string): boolean =>
   grant.scopes.some((granted) => grantsScope(granted, scope)) &&
   (queue === undefined || grant.queues.some((pattern) => queueMatches(pattern, queue)))
-
-/** A new token: `emq_` and 256 random bits in base64url. */
-export const newToken = (): string => {
-  const bytes = crypto.getRandomValues(new Uint8Array(TOKEN_BYTES))
-  const base64 = btoa(String.fromCharCode(...bytes))
-  return TOKEN_PREFIX + base64.replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '')
-}
-
-/** The entry of a token for `EMQ_TOKENS`. */
-export const tokenEntry = async (token: string, { name, scopes, queues }: Grant): Promise<TokenEntry> => ({
-  name,
-  sha256: await sha256Hex(token),
-  scopes,
-  queues,
-})

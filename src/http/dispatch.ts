@@ -1,21 +1,25 @@
 /**
- * From a request to the handler of its route, through all gates in the one order that the API promises: token, method,
- * queue name, scope, id, query, body. Only a handler asks Redis, and its first command passes the fence of versions.
+ * Leads a request to the handler of its route, through all checks in the order that the API promises: token, method,
+ * queue name, scope, id, query, body. Only a handler sends commands to Redis, and the first one runs the version check.
  */
+import type * as z from 'zod'
 import type { Settings } from '../env.ts'
 import { classifyJobId, isJobId, type JobId } from '../protocol/ids.ts'
+import { JsonText } from '../protocol/json-text.ts'
 import { isQueueName } from '../protocol/keys.ts'
 import type { OpenDatabase } from '../queue/database.ts'
+import type { Wake } from '../wake/wake.ts'
 import { allows, authenticate, type Grant } from './auth.ts'
 import { readBody } from './body.ts'
 import { ProblemError } from './problem.ts'
-import { type Answer, JsonText, type Method, type Route } from './route.ts'
+import { refused } from './refusal.ts'
+import type { Answer, Method, Route } from './route.ts'
 import { noFields, plainName, validate } from './validate.ts'
 
-/** What a request is served with. */
-export type Backing = { readonly settings: Settings; readonly database: OpenDatabase }
+/** What every request needs. */
+export type Backing = { readonly settings: Settings; readonly database: OpenDatabase; readonly wake: Wake }
 
-/** Serves one path: every method of it. `parameters` are the segments of the path, decoded. */
+/** Serves all methods of one path. `parameters` are the decoded segments of the path. */
 export function createDispatcher(routes: readonly Route[]) {
   const byMethod = new Map<string, Route>(routes.map((route) => [route.method, route]))
   const methods = routes.map(({ method }) => method)
@@ -24,7 +28,7 @@ export function createDispatcher(routes: readonly Route[]) {
     parameters: Readonly<Record<string, string | undefined>>,
     backing: Backing,
   ): Promise<Response> => {
-    const { settings } = backing
+    const { settings, wake } = backing
     const grant = await authenticate(request.headers.get('Authorization'), settings.tokens)
     if (grant === undefined) throw new ProblemError('unauthorized', 'A valid bearer token is required.')
     const route = byMethod.get(request.method === 'HEAD' ? 'GET' : request.method)
@@ -33,54 +37,59 @@ export function createDispatcher(routes: readonly Route[]) {
     if (name !== undefined) checkQueueName(name)
     checkScope(grant, route, name)
     const id = parameters['id'] === undefined ? undefined : checkJobId(parameters['id'])
-    const query = validate(route.query ?? noFields, readQuery(new URL(request.url).searchParams), 'query')
-    const json = route.body === undefined ? undefined : await readBody(request, settings.limits.maxBodyBytes)
-    // No body at all is an empty one: where a field is needed, that is what it lacks.
-    const given = json === undefined ? {} : json.value
-    const body = route.body === undefined ? undefined : validate(route.body, given, 'body')
+    const query = validate(route.query ?? noFields, readQuery(request.url), 'query')
+    const body = route.body && (await readValidBody(route.body, request, settings))
     const database = backing.database.fenced
     const queue = name === undefined ? undefined : database.queue(name)
-    return respond(await route.handle({ request, settings, database, grant, body, json, query, queue, id }))
+    return respond(await route.handle({ request, settings, database, wake, grant, body, query, queue, id }))
   }
+}
+
+/** A missing body means `{}`. */
+async function readValidBody(schema: z.ZodType, request: Request, { limits }: Settings): Promise<unknown> {
+  const body = await readBody(request, limits.maxBodyBytes)
+  return validate(schema, body === undefined ? {} : body, 'body')
 }
 
 export function methodNotAllowed(methods: readonly Method[]): ProblemError {
   const allow = methods.flatMap((method) => (method === 'GET' ? ['GET', 'HEAD'] : [method]))
-  return new ProblemError('method_not_allowed', `This route takes ${allow.join(', ')}.`, { allow })
+  return new ProblemError('method_not_allowed', `This route allows ${allow.join(', ')}.`, { allow })
 }
 
 function checkQueueName(name: string): void {
   if (isQueueName(name)) return
-  throw new ProblemError('invalid', 'The queue in the path is no queue name.', {
-    errors: [{ path: 'queue', message: 'must match [A-Za-z0-9][A-Za-z0-9._-]{0,127}, and not be emq' }],
-  })
+  throw new ProblemError(
+    'invalid',
+    "Invalid queue name: use letters, digits, '.', '_' or '-', at most 128 characters.",
+    { errors: [{ path: 'queue', message: 'must match [A-Za-z0-9][A-Za-z0-9._-]{0,127}, and not be emq' }] },
+  )
 }
 
 function checkScope(grant: Grant, route: Route, queue: string | undefined): void {
   if (!allows(grant, route.scope))
     throw new ProblemError('forbidden', `The token lacks the scope ${route.scope}.`)
   if (queue !== undefined && !allows(grant, route.scope, queue))
-    throw new ProblemError('forbidden', 'The token is not for this queue.')
+    throw new ProblemError('forbidden', 'The token does not allow this queue.')
 }
 
 function checkJobId(id: string): JobId {
   if (isJobId(id)) return id
-  if (classifyJobId(id) === 'other-kind')
-    throw new ProblemError('wrong_kind', 'The id is well-formed, but not of a job.')
-  throw new ProblemError('invalid', 'The id in the path is no job id.', {
+  if (classifyJobId(id) === 'other-kind') throw refused({ refused: 'wrong_kind' })
+  throw new ProblemError('invalid', 'Invalid job id: it must be JOB and 11 base62 digits.', {
     errors: [{ path: 'id', message: 'must be JOB and 11 base62 digits' }],
   })
 }
 
-/** Query parameters, each given once. */
-function readQuery(search: URLSearchParams): Record<string, string> {
+/** The query parameters. None may be given twice. */
+function readQuery(url: string): Record<string, string> {
   const query: Record<string, string> = {}
-  for (const [name, value] of search) {
+  if (!url.includes('?')) return query
+  for (const [name, value] of new URL(url).searchParams) {
     if (Object.hasOwn(query, name))
       throw new ProblemError('invalid', 'The query is malformed.', {
         errors: [{ path: plainName(name), message: 'must be given once' }],
       })
-    // Not by assignment, which would take `__proto__` for something else.
+    // An assignment to `__proto__` would set the prototype.
     Object.defineProperty(query, name, { value, enumerable: true })
   }
   return query

@@ -1,6 +1,6 @@
 /**
- * The open routes: whether the Worker lives, and whether it can serve. The answer has no secrets and no names; the log
- * has the names of variables, too.
+ * The readiness check: whether a deployment can serve requests. The response contains no secrets and no names. The log
+ * also names variables.
  */
 import * as z from 'zod'
 import type { EnvReading } from '../env.ts'
@@ -8,25 +8,29 @@ import type { Database } from '../queue/database.ts'
 import { WireVersionError } from '../queue/fence.ts'
 import { RefusedTokenError } from '../queue/upstash.ts'
 
+/** A report is returned again for so long, in milliseconds: anybody may ask, and Redis must not pay for it. */
+const REPORT_MS = 5_000
+
 const CHECK = ['ok', 'failed'] as const
 
 export const readinessSchema = z.object({
   status: z.enum(['ready', 'unready']),
   checks: z.object({
-    redis: z.enum([...CHECK, 'misconfigured', 'unauthorized', 'evicting']).meta({
-      description:
-        '`unauthorized`: it refuses the token of the deployment. `evicting`: it may remove jobs when memory is short, so its policy must be changed.',
-    }),
+    redis: z
+      .enum([...CHECK, 'misconfigured', 'unauthorized', 'evicting'])
+      .describe(
+        '`unauthorized`: Redis rejects the token of the deployment. `evicting`: Redis may delete jobs when memory is low; change its eviction policy.',
+      ),
     tokens: z.enum(CHECK),
-    settings: z.enum(CHECK).meta({
-      description:
-        '`failed`: a variable of the deployment cannot be used. The log names it, and so does every other route.',
-    }),
+    settings: z
+      .enum(CHECK)
+      .describe('`failed`: another variable of the deployment cannot be used. The log names it.'),
     wireVersion: z.enum([...CHECK, 'unknown']),
     maintenance: z.object({
-      ageMs: z.int().nullable().meta({
-        description: 'Milliseconds since the last completed maintenance; null when there was none.',
-      }),
+      ageMs: z
+        .int()
+        .nullable()
+        .describe('Milliseconds since the last completed maintenance; null if there was none.'),
     }),
   }),
 })
@@ -34,10 +38,13 @@ export const readinessSchema = z.object({
 type Check = (typeof CHECK)[number]
 export type Readiness = z.infer<typeof readinessSchema>
 
-/** Looks at everything that a request needs, and logs what is not as it should be. Never throws. */
-export async function readiness(env: EnvReading, database: Database | undefined): Promise<Readiness> {
+/** Checks everything that a request needs, and logs the problems. Never throws. */
+async function readiness(env: EnvReading, database: Database | undefined): Promise<Readiness> {
   const problems = env.ok ? [] : [...env.problems]
-  const settings: Check = env.ok ? 'ok' : 'failed'
+  // The checks `redis` and `tokens` cover their own variables.
+  const settings: Check = problems.every((problem) => /^(UPSTASH_|EMQ_TOKENS)/.test(problem))
+    ? 'ok'
+    : 'failed'
   const tokens: Check = env.settings.tokens.length > 0 ? 'ok' : 'failed'
   let redis: Readiness['checks']['redis'] = database === undefined ? 'misconfigured' : 'failed'
   let wireVersion: Readiness['checks']['wireVersion'] = 'unknown'
@@ -47,7 +54,7 @@ export async function readiness(env: EnvReading, database: Database | undefined)
       const { version, maintenanceAgeMs, isEvicting } = await database.probe()
       ageMs = maintenanceAgeMs ?? null
       redis = isEvicting ? 'evicting' : 'ok'
-      if (redis === 'evicting') problems.push('Redis may remove jobs when memory is short')
+      if (redis === 'evicting') problems.push('Redis may delete jobs when memory is low')
       database.fence.judge(version)
       wireVersion = 'ok'
     } catch (error) {
@@ -60,5 +67,18 @@ export async function readiness(env: EnvReading, database: Database | undefined)
   return {
     status: problems.length === 0 ? 'ready' : 'unready',
     checks: { redis, tokens, settings, wireVersion, maintenance: { ageMs } },
+  }
+}
+
+/** The readiness of deployments, checked at most once in five seconds. */
+export function createReadiness(now: () => number = Date.now) {
+  const reports = new WeakMap<EnvReading, { readonly at: number; readonly report: Promise<Readiness> }>()
+  return (env: EnvReading, database: Database | undefined): Promise<Readiness> => {
+    const last = reports.get(env)
+    const at = now()
+    if (last !== undefined && Math.abs(at - last.at) < REPORT_MS) return last.report
+    const report = readiness(env, database)
+    reports.set(env, { at, report })
+    return report
   }
 }

@@ -1,4 +1,4 @@
-/** Jobs as they travel: JSON text into which stored payloads are put as they are. */
+/** Jobs in responses: JSON text that contains stored payloads unchanged. */
 import { classifyJobId, mintedAt } from '../protocol/ids.ts'
 import { payloadMembers } from '../protocol/json-text.ts'
 import type { ClaimedJob } from '../queue/consume.ts'
@@ -7,22 +7,31 @@ import { iso, optionalIso } from './schemas.ts'
 
 export type As = 'json' | 'text'
 
-/** An object with further members behind its own. */
+/** The JSON text of an object with more members at its end. */
 const withMembers = (value: object, members: string): string =>
   `${JSON.stringify(value).slice(0, -1)},${members}}`
 
-/** The mint time that an id carries; an id that another client made up carries none. */
+/** The mint time in an id; undefined for an ill-formed id of another client. */
 const enqueuedAt = (id: string): string | undefined =>
   classifyJobId(id) === 'ill-formed' ? undefined : iso(mintedAt(id))
 
 /** A claimed job. */
 export const claimedJobText = (queue: string, job: ClaimedJob, as: As): string =>
   withMembers(
-    { id: job.id, queue, token: job.token, leaseMs: job.leaseMs, enqueuedAt: enqueuedAt(job.id) },
+    {
+      id: job.id,
+      queue,
+      token: job.token,
+      attempt: job.attempt,
+      maxAttempts: job.maxAttempts,
+      leaseMs: job.leaseMs,
+      enqueuedAt: enqueuedAt(job.id),
+      headers: job.headers,
+    },
     payloadMembers(job.payload, as),
   )
 
-/** A job in a read. Payload and error texts only where they may be seen. */
+/** A job in a read. Payload and error texts only if the token may see them. */
 export function storedJobText(
   queue: string,
   job: StoredJob,

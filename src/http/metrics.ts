@@ -1,8 +1,8 @@
 /**
  * Metrics as Prometheus text, format 0.0.4 (https://prometheus.io/docs/instrumenting/exposition_formats/).
  *
- * Written here and not by a client library: those keep counters in the memory of a process and read its platform,
- * and an isolate has neither. What is exposed is what Redis holds. Queue names cannot hold what a label must escape.
+ * Client libraries keep counters in the memory of a process, which an isolate does not have. All values come from
+ * Redis. Queue names contain no character that a label must escape.
  */
 import { mintedAt } from '../protocol/ids.ts'
 import type { QueueStats } from '../queue/observe.ts'
@@ -37,7 +37,7 @@ const FAMILIES: readonly Family[] = [
   {
     name: 'echomq_sweep_lag_seconds',
     type: 'gauge',
-    help: 'How long the job that is due or the lease that has lapsed longest ago has waited for a sweep.',
+    help: 'Time since the earliest due job or lapsed lease, which waits for a sweep.',
     samples: ({ nextDueMs, nextLapseMs }, nowMs) => [
       ['', seconds(nowMs - Math.min(nextDueMs ?? nowMs, nextLapseMs ?? nowMs))],
     ],
@@ -51,19 +51,19 @@ const FAMILIES: readonly Family[] = [
   {
     name: 'echomq_failed_total',
     type: 'counter',
-    help: 'Jobs that died.',
+    help: 'Jobs moved to dead.',
     samples: ({ failed }) => [['', failed]],
   },
   {
     name: 'echomq_ghosts_total',
     type: 'counter',
-    help: 'Ids met without a row, and dropped.',
+    help: 'Ghosts removed.',
     samples: ({ ghosts }) => [['', ghosts]],
   },
   {
     name: 'echomq_paused',
     type: 'gauge',
-    help: '1 while the queue is paused.',
+    help: '1 if the queue is paused.',
     samples: ({ paused }) => [['', paused ? 1 : 0]],
   },
 ]

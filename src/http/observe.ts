@@ -1,39 +1,42 @@
-/** Observing: stats, pages of jobs, single jobs, metrics. Payloads and error texts only for those who may see them. */
+/** Observing: stats, pages of jobs, single jobs and metrics. Payloads and error texts need `observe:payload`. */
 import * as z from 'zod'
-import type { Scope } from '../env.ts'
 import { mintedAt } from '../protocol/ids.ts'
+import { JsonText } from '../protocol/json-text.ts'
 import { isQueueName, queueMatches } from '../protocol/keys.ts'
 import { DEFAULT_PAGE, MAX_PAGE } from '../protocol/limits.ts'
 import { JOB_STATES } from '../protocol/states.ts'
+import type { Scope } from '../protocol/tokens.ts'
 import type { PageCursor, QueueStats } from '../queue/observe.ts'
 import { allows, type Grant } from './auth.ts'
 import { storedJobText } from './jobs-json.ts'
 import { metricsText } from './metrics.ts'
 import { ProblemError } from './problem.ts'
-import { type Call, JsonText, ok, route } from './route.ts'
+import { type Call, ok, route, success } from './route.ts'
 import {
   as,
+  cursorOf,
   digits,
   idFromCursor,
   idToCursor,
   instantParameter,
   iso,
   jobId,
+  nextCursor,
   optionalIso,
   payloadMembers,
 } from './schemas.ts'
 
 export const settingsResponse = z
   .object({
-    maxAttempts: z
-      .int()
-      .meta({ description: 'Retry budget of jobs that have none of their own. 0: no limit.' }),
+    maxAttempts: z.int().describe('Retry budget of jobs without their own. 0: no limit.'),
     backoff: z
       .object({ baseMs: z.int(), maxMs: z.int() })
-      .meta({ description: 'Ceiling of the wait after attempt n: `baseMs` x 2^(n-1), at most `maxMs`.' }),
-    leaseMs: z.int().meta({ description: 'Lease of a claim that names none.' }),
-    maxActive: z.int().meta({ description: 'Jobs under a lease at a time. 0: no limit.' }),
-    maxPending: z.int().meta({ description: 'Pending jobs from which on enqueue is refused. 0: no limit.' }),
+      .describe('Maximum delay after attempt n: `baseMs` x 2^(n-1), at most `maxMs`.'),
+    leaseMs: z.int().describe('Lease of claims without `leaseMs`.'),
+    maxActive: z.int().describe('Maximum number of active jobs. 0: no limit.'),
+    maxPending: z
+      .int()
+      .describe('Maximum number of pending jobs. A full queue rejects new jobs. 0: no limit.'),
   })
   .meta({ id: 'Settings', description: 'The settings in force.' })
 
@@ -42,51 +45,43 @@ const statsResponse = z
     queue: z.string(),
     counts: z
       .object({ pending: z.int(), active: z.int(), scheduled: z.int(), dead: z.int() })
-      .meta({ description: 'Jobs by state.' }),
-    oldestPendingAt: z.iso
-      .datetime()
-      .optional()
-      .meta({ description: 'When the oldest pending job was made.' }),
-    nextDueAt: z.iso.datetime().optional().meta({ description: 'When the next scheduled job is due.' }),
-    nextLapseAt: z.iso.datetime().optional().meta({ description: 'When the next lease runs out.' }),
+      .describe('Jobs by state.'),
+    oldestPendingAt: z.iso.datetime().optional().describe('Mint time of the oldest pending job.'),
+    nextDueAt: z.iso.datetime().optional().describe('When the next scheduled job is due.'),
+    nextLapseAt: z.iso.datetime().optional().describe('When the next lease runs out.'),
     paused: z.boolean(),
-    completed: z.int().meta({ description: 'Jobs that were completed, ever.' }),
-    failed: z.int().meta({ description: 'Jobs that died, ever.' }),
-    ghosts: z.int().meta({ description: 'Ids that were found without a job, and dropped, ever.' }),
+    completed: z.int().describe('How many jobs were completed, ever.'),
+    failed: z.int().describe('How many jobs moved to dead, ever.'),
+    ghosts: z.int().describe('How many ids without a job were removed, ever.'),
     settings: settingsResponse,
   })
-  .meta({ id: 'QueueStats', description: 'How a queue is doing.' })
+  .meta({ id: 'QueueStats', description: 'The stats of a queue.' })
 
 const jobResponse = z
   .object({
     id: jobId,
     queue: z.string(),
     state: z.enum(JOB_STATES),
-    attempts: z.int().meta({ description: 'How often it was claimed: the newest fencing token.' }),
-    enqueuedAt: z.iso.datetime().meta({ description: 'When its id was made.' }),
-    runAt: z.iso.datetime().optional().meta({ description: 'When it is due. Scheduled jobs.' }),
-    leaseUntil: z.iso.datetime().optional().meta({ description: 'When its lease runs out. Active jobs.' }),
-    maxAttempts: z.int().optional().meta({ description: 'Its own retry budget.' }),
-    lapses: z
-      .int()
-      .optional()
-      .meta({ description: 'Leases that ran out since it was enqueued or redriven.' }),
-    startBy: z.iso.datetime().optional().meta({ description: 'When it expires unless somebody starts it.' }),
-    lastError: z.string().optional().meta({ description: 'What went wrong last. Needs `observe:payload`.' }),
+    attempts: z.int().describe('How often the job was claimed: the live fencing token.'),
+    enqueuedAt: z.iso.datetime().describe('The mint time of its id.'),
+    runAt: z.iso.datetime().optional().describe('When the job is due. Only if scheduled.'),
+    leaseUntil: z.iso.datetime().optional().describe('When the lease runs out. Only if active.'),
+    maxAttempts: z.int().optional().describe('The own retry budget of the job.'),
+    lapses: z.int().optional().describe('How many leases lapsed since the job was enqueued or redriven.'),
+    startBy: z.iso.datetime().optional().describe('When the job expires, unless a consumer starts it.'),
+    lastError: z.string().optional().describe('The last error. Needs `observe:payload`.'),
     history: z
       .array(z.object({ attempt: z.int(), at: z.iso.datetime(), error: z.string() }))
       .optional()
-      .meta({
-        description: 'The last five errors, for a job that failed more than once. Needs `observe:payload`.',
-      }),
+      .describe('The last five failures, if there are any. Needs `observe:payload`.'),
     ...payloadMembers,
   })
-  .meta({ id: 'Job', description: 'A job. Payload and error texts only for those who may see them.' })
+  .meta({ id: 'Job', description: 'A job. Payload and error texts need `observe:payload`.' })
 
 const flag = z.enum(['true', 'false']).transform((word) => word === 'true')
 const payloadParameter = flag.meta({
   description:
-    'Whether payloads come along. Default: for one job yes, where the token may see it; for a list no. Asking without `observe:payload` is 403.',
+    'Whether to return payloads. Default: true for one job if the token may see it, false for a list. `true` without `observe:payload` returns 403.',
   override: { type: 'string', enum: ['true', 'false'] },
 })
 
@@ -113,29 +108,19 @@ function decodeCursor(text: string): PageCursor | undefined {
   return isSound && id !== undefined ? { id, score, seen: Number(seen) } : undefined
 }
 
-const cursorParameter = z
-  .string()
-  .transform((text, context) => {
-    const cursor = decodeCursor(text)
-    if (cursor !== undefined) return cursor
-    context.addIssue({ code: 'custom', message: 'is no cursor of this list' })
-    return z.NEVER
-  })
-  .meta({ description: 'Where the page before ended: its `cursor`.', override: { type: 'string' } })
-
-const pageLimit = digits(1, MAX_PAGE, DEFAULT_PAGE).meta({ description: 'At most this many.' })
+const pageLimit = digits(1, MAX_PAGE, DEFAULT_PAGE).describe('The maximum number of entries.')
 
 const sees = (grant: Grant, queue: string, scope: Scope): boolean => allows(grant, scope, queue)
 
-/** Whether payloads go into an answer: what was asked for where the token may see it, and an error where it may not. */
+/** Whether a response contains payloads. Throws if the request asks for payloads that the token may not see. */
 function payloadWish(grant: Grant, queue: string, asked: boolean | undefined, otherwise: boolean): boolean {
   const may = sees(grant, queue, 'observe:payload')
   if (asked === true && !may)
-    throw new ProblemError('forbidden', 'The token may not see payloads: it lacks observe:payload.')
+    throw new ProblemError('forbidden', 'The token may not see payloads: it lacks the scope observe:payload.')
   return may && (asked ?? otherwise)
 }
 
-/** The queues that a caller may see, in byte order: those of the registry and those that are always maintained. */
+/** The queues that a caller may see, in byte order: the registry and the queues of `EMQ_QUEUES`. */
 async function visibleQueues({
   database,
   settings,
@@ -145,13 +130,14 @@ async function visibleQueues({
   return [...names].filter((name) => grant.queues.some((pattern) => queueMatches(pattern, name))).sort()
 }
 
-/** The stats of those queues that can be read. One that somebody has spoilt is left out: it must not blind the operator. */
+/** The stats of the readable queues. A queue with a key of the wrong type is left out, so that the list still works. */
 async function readableStats(
   { database }: Pick<Call, 'database'>,
   queues: readonly string[],
 ): Promise<QueueStats[]> {
   const { readable, unreadable } = await database.registry.stats(queues)
-  for (const queue of unreadable) console.error(`queue ${queue} is left out: a key of it holds another type`)
+  for (const queue of unreadable)
+    console.error(`queue ${queue} is left out: one of its keys has the wrong type`)
   return readable
 }
 
@@ -160,25 +146,18 @@ export const observeRoutes = [
     method: 'GET',
     path: '/v1/queues',
     operationId: 'listQueues',
-    summary: 'List queues with their stats, by name',
+    summary: 'List queues with their stats',
     scope: 'observe',
     description:
-      'The queues that the token may see, in the byte order of their names. Queues that only clients of other languages have used are not listed.',
+      'Returns the queues that the token may see, in byte order of their names. A queue that only other clients have used is not listed.',
     query: z.strictObject({
-      cursor: z
-        .string()
-        .refine(isQueueName, 'is no cursor of this list')
-        .meta({ description: 'Where the page before ended: its `cursor`.', override: { type: 'string' } })
-        .optional(),
+      cursor: cursorOf((text) => (isQueueName(text) ? text : undefined)),
       limit: pageLimit.optional(),
     }),
-    responses: {
-      200: {
-        description: 'One page; a cursor comes with it when there is more',
-        schema: z.object({ queues: z.array(statsResponse), cursor: z.string().optional() }),
-      },
-    },
-    errors: [],
+    responses: success(
+      'One page, and a cursor if there is more',
+      z.object({ queues: z.array(statsResponse), cursor: nextCursor }),
+    ),
     handle: async (call) => {
       const { cursor, limit = DEFAULT_PAGE } = call.query
       const names = (await visibleQueues(call)).filter((name) => cursor === undefined || name > cursor)
@@ -191,14 +170,14 @@ export const observeRoutes = [
     method: 'GET',
     path: '/v1/queues/{queue}',
     operationId: 'stats',
-    summary: 'Counts, ages and settings of a queue',
-    description: 'A queue that was never used is not found.',
+    summary: 'Read the counts, ages and settings of a queue',
+    description: 'A queue that was never used returns 404.',
     scope: 'observe',
-    responses: { 200: { description: 'The stats', schema: statsResponse } },
+    responses: success('The stats', statsResponse),
     errors: ['not_found'],
     handle: async ({ queue }) => {
       const stats = await queue.stats()
-      if (!stats.known) throw new ProblemError('not_found', 'This queue was never used.')
+      if (!stats.known) throw new ProblemError('not_found', 'This queue does not exist: it was never used.')
       return ok(statsBody(stats))
     },
   }),
@@ -208,24 +187,25 @@ export const observeRoutes = [
     operationId: 'listJobs',
     summary: 'List the jobs of one state',
     description:
-      'Pending and dead jobs come in the order in which their ids were made, active ones by the end of their lease, scheduled ones by the time they are due. Jobs that move while you read may be met twice or not at all.',
+      'Pending and dead jobs are in mint order, active jobs in the order of their lease deadlines, scheduled jobs in the order of their run-at. A job that moves while you read pages can appear twice or not at all.',
     scope: 'observe',
     query: z
       .strictObject({
-        state: z.enum(JOB_STATES).default('pending').meta({ description: 'Which jobs.' }),
+        state: z.enum(JOB_STATES).default('pending').describe('The state of the jobs.'),
         order: z
           .enum(['newest', 'oldest'])
           .default('newest')
-          .meta({ description: 'Of scheduled and active jobs, `oldest` is what is due or lapses soonest.' }),
+          .describe('For scheduled and active jobs, `oldest` means the soonest first.'),
         limit: pageLimit.optional(),
-        cursor: cursorParameter.optional(),
-        from: instantParameter.optional().meta({
-          description:
-            'Jobs made at this instant or later: RFC 3339 with a zone, or epoch ms. In pending and dead only.',
-        }),
+        cursor: cursorOf(decodeCursor),
+        from: instantParameter
+          .optional()
+          .describe(
+            'Only jobs minted at this instant or later: RFC 3339 with a zone, or epoch ms. Only for pending and dead.',
+          ),
         to: instantParameter
           .optional()
-          .meta({ description: 'Jobs made before this instant. In pending and dead only.' }),
+          .describe('Only jobs minted before this instant. Only for pending and dead.'),
         payload: payloadParameter.optional(),
         as: as.optional(),
       })
@@ -233,16 +213,13 @@ export const observeRoutes = [
         if (query.state === 'pending' || query.state === 'dead') return
         for (const bound of ['from', 'to'] as const) {
           if (query[bound] !== undefined)
-            context.addIssue({ code: 'custom', path: [bound], message: 'selects in pending and dead only' })
+            context.addIssue({ code: 'custom', path: [bound], message: 'is only for pending and dead' })
         }
       }),
-    responses: {
-      200: {
-        description: 'One page; a cursor comes with it when there is more',
-        schema: z.object({ jobs: z.array(jobResponse), cursor: z.string().optional() }),
-      },
-    },
-    errors: [],
+    responses: success(
+      'One page, and a cursor if there is more',
+      z.object({ jobs: z.array(jobResponse), cursor: nextCursor }),
+    ),
     handle: async ({ queue, query, grant }) => {
       const { payload, as: format = 'json', limit = DEFAULT_PAGE, ...page } = query
       const withPayload = payloadWish(grant, queue.name, payload, false)
@@ -258,16 +235,16 @@ export const observeRoutes = [
     method: 'GET',
     path: '/v1/queues/{queue}/jobs/{id}',
     operationId: 'job',
-    summary: 'One job',
-    description: 'With all that is known of it. A completed job is gone: it is not found.',
+    summary: 'Read one job',
+    description: 'Returns all fields of the job. A completed job no longer exists and returns 404.',
     scope: 'observe',
     query: z.strictObject({ payload: payloadParameter.optional(), as: as.optional() }),
-    responses: { 200: { description: 'The job', schema: jobResponse } },
+    responses: success('The job', jobResponse),
     errors: ['not_found', 'wrong_kind'],
     handle: async ({ queue, id, query, grant }) => {
       const withPayload = payloadWish(grant, queue.name, query.payload, true)
       const job = await queue.job(id)
-      if (job === undefined) throw new ProblemError('not_found', 'There is no such job.')
+      if (job === undefined) throw new ProblemError('not_found', 'This job does not exist.')
       const withErrors = sees(grant, queue.name, 'observe:payload')
       return ok(
         new JsonText(storedJobText(queue.name, job, { as: query.as ?? 'json', withPayload, withErrors })),
@@ -278,14 +255,13 @@ export const observeRoutes = [
     method: 'GET',
     path: '/metrics',
     operationId: 'metrics',
-    summary: 'Metrics of all queues that the token may see',
+    summary: 'Read the metrics of all queues that the token may see',
     description:
-      'As Prometheus text: depth by state, age of the oldest pending job, completed and failed jobs, and how long what is due waits for a sweep.',
+      'Returns Prometheus text: depth by state, age of the oldest pending job, completed and failed jobs, and sweep lag.',
     scope: 'observe',
     responses: {
       200: { description: 'Prometheus text format 0.0.4', schema: z.string(), contentType: 'text/plain' },
     },
-    errors: [],
     handle: async (call) => {
       const stats = await readableStats(call, await visibleQueues(call))
       return {

@@ -1,4 +1,4 @@
-/** Operating: the pumps, maintenance, redrive, reschedule, remove, drain, pause and settings. */
+/** Operating: promote, reap, maintenance, redrive, reschedule, remove, purge, pause and settings. */
 import * as z from 'zod'
 import { maintain } from '../maintenance/maintenance.ts'
 import { queueMatches } from '../protocol/keys.ts'
@@ -12,8 +12,9 @@ import {
 } from '../protocol/limits.ts'
 import { settingsResponse } from './observe.ts'
 import { accepted } from './refusal.ts'
-import { ok, route } from './route.ts'
+import { ok, type Route, route, success } from './route.ts'
 import {
+  cursorOf,
   delayMs,
   exactlyOne,
   idFromCursor,
@@ -23,7 +24,8 @@ import {
   jobId,
   leaseMs,
   maxAttempts,
-  refuseTooFarAhead,
+  nextCursor,
+  rejectTooFarAhead,
 } from './schemas.ts'
 import { noFields } from './validate.ts'
 
@@ -32,7 +34,7 @@ const limit = integer(1, MAX_MOVE_LIMIT)
   .meta({ description: 'At most this many jobs.', default: DEFAULT_MOVE_LIMIT })
 const limitBody = z.strictObject({ limit })
 const pausedResponse = z.object({ paused: z.boolean() })
-const more = z.boolean().meta({ description: 'Whether there is more to do: call again.' })
+const more = z.boolean().describe('Whether there are more jobs: call again.')
 
 const meaningOf = (name: keyof typeof settingsResponse.shape) => ({
   description: settingsResponse.shape[name].description,
@@ -52,21 +54,37 @@ const settingsBody = z.strictObject({
   maxPending: integer(0, MAX_QUEUE_CAP).nullish().meta(meaningOf('maxPending')),
 })
 
+/** `POST .../pause` or `.../resume`. */
+function pauseRoute(action: 'pause' | 'resume', summary: string, description: string): Route {
+  const paused = action === 'pause'
+  return route({
+    method: 'POST',
+    path: `/v1/queues/{queue}/${action}`,
+    operationId: action,
+    summary,
+    description,
+    scope: 'operate',
+    body: noFields,
+    responses: success('Whether the queue is paused', pausedResponse),
+    handle: async ({ queue }) => {
+      await queue[action]()
+      return ok({ paused })
+    },
+  })
+}
+
 export const operateRoutes = [
   route({
     method: 'POST',
     path: '/v1/queues/{queue}/promote',
     operationId: 'promote',
-    summary: 'Move jobs that are due to pending',
-    description: 'Claims with `limit` and maintenance do it too; call it where neither runs. Safe to repeat.',
+    summary: 'Move due jobs to pending',
+    description: 'Claims with `limit` and maintenance do this too. Safe to repeat.',
     scope: 'operate',
     body: limitBody,
-    responses: {
-      200: { description: 'What was moved', schema: z.object({ promoted: z.int(), more }) },
-    },
-    errors: [],
-    handle: async ({ queue, body }) => {
-      const { promoted, more } = await queue.promote(body.limit ?? DEFAULT_MOVE_LIMIT)
+    responses: success('How many jobs were moved', z.object({ promoted: z.int(), more })),
+    handle: async ({ queue, body: { limit = DEFAULT_MOVE_LIMIT } }) => {
+      const { promoted, more } = await queue.promote(limit)
       return ok({ promoted, more })
     },
   }),
@@ -74,20 +92,17 @@ export const operateRoutes = [
     method: 'POST',
     path: '/v1/queues/{queue}/reap',
     operationId: 'reap',
-    summary: 'Take back jobs whose lease has lapsed',
+    summary: 'Take back jobs whose lease lapsed',
     description:
-      'At its first lapse a job is pending again; from the second on it waits for its backoff, and once its budget is spent it is dead. Claims with `limit` and maintenance do it too. Safe to repeat.',
+      'After its first lapse a job is pending again; after a later lapse it is scheduled with its backoff; when its budget is used up it is dead. Claims with `limit` and maintenance do this too. Safe to repeat.',
     scope: 'operate',
     body: limitBody,
-    responses: {
-      200: {
-        description: 'What was taken out of active, and how much of it died',
-        schema: z.object({ reaped: z.int(), dead: z.int(), more }),
-      },
-    },
-    errors: [],
-    handle: async ({ queue, body }) => {
-      const { reaped, dead, more } = await queue.reap(body.limit ?? DEFAULT_MOVE_LIMIT)
+    responses: success(
+      'How many jobs were taken back, and how many of them moved to dead',
+      z.object({ reaped: z.int(), dead: z.int(), more }),
+    ),
+    handle: async ({ queue, body: { limit = DEFAULT_MOVE_LIMIT } }) => {
+      const { reaped, dead, more } = await queue.reap(limit)
       return ok({ reaped, dead, more })
     },
   }),
@@ -95,25 +110,22 @@ export const operateRoutes = [
     method: 'POST',
     path: '/v1/maintenance',
     operationId: 'maintain',
-    summary: 'Do what the cron does',
+    summary: 'Run maintenance',
     description:
-      'Promotes and reaps in all queues where something is to do, in bounded steps and within a time. For schedulers other than the cron. A token with queue patterns maintains only those queues. Safe to repeat.',
+      'Does the work of the cron, for other schedulers: sweeps all queues that are due, in bounded steps and bounded time. A token with queue patterns maintains only the queues that match. Safe to repeat.',
     scope: 'operate',
     body: noFields,
-    responses: {
-      200: {
-        description: 'What was moved, and which queues are not finished',
-        schema: z.object({
-          queues: z.int().meta({ description: 'Queues that were visited.' }),
-          promoted: z.int(),
-          reaped: z.int(),
-          dead: z.int(),
-          ghosts: z.int(),
-          remaining: z.array(z.string()).meta({ description: 'Queues that were due and are not finished.' }),
-        }),
-      },
-    },
-    errors: [],
+    responses: success(
+      'How many jobs were moved, and which queues are not finished',
+      z.object({
+        queues: z.int().describe('How many queues were visited.'),
+        promoted: z.int(),
+        reaped: z.int(),
+        dead: z.int(),
+        ghosts: z.int(),
+        remaining: z.array(z.string()).describe('Queues that are due and not finished.'),
+      }),
+    ),
     handle: async ({ database, settings, grant }) => {
       const all = grant.queues.includes('*')
       const only = (queue: string): boolean => grant.queues.some((pattern) => queueMatches(pattern, queue))
@@ -129,17 +141,12 @@ export const operateRoutes = [
     method: 'POST',
     path: '/v1/queues/{queue}/jobs/{id}/redrive',
     operationId: 'redrive',
-    summary: 'Bring a dead job back to pending',
+    summary: 'Redrive a dead job',
     description:
-      'Same id, same payload, a fresh retry budget; the fencing token goes on rising. A repeat is refused: the job is not dead any more.',
+      'Moves the job to pending with the same id and payload and a fresh retry budget. The fencing token still increases. A repeat is rejected, because the job is no longer dead.',
     scope: 'operate',
     body: noFields,
-    responses: {
-      200: {
-        description: 'The job is pending',
-        schema: z.object({ id: jobId, status: z.literal('pending') }),
-      },
-    },
+    responses: success('The job is pending', z.object({ id: jobId, status: z.literal('pending') })),
     errors: ['gone', 'wrong_state', 'wrong_kind'],
     handle: async ({ queue, id }) => ok(accepted(await queue.redrive(id))),
   }),
@@ -147,43 +154,34 @@ export const operateRoutes = [
     method: 'POST',
     path: '/v1/queues/{queue}/redrive',
     operationId: 'redriveMany',
-    summary: 'Bring dead jobs back, oldest first',
+    summary: 'Redrive many dead jobs, oldest first',
     description:
-      'Chosen by the time their ids were made and by error text. Looks at a bounded number of jobs and says where to go on. Safe to repeat: what was redriven is not dead any more.',
+      'Selects jobs by mint time and by error text. Each call reads a bounded number of jobs and returns where to continue. Safe to repeat: a redriven job is no longer dead.',
     scope: 'operate',
     body: z.strictObject({
       limit,
-      from: instant.optional().meta({ description: 'Jobs made at this instant or later.' }),
-      to: instant.optional().meta({ description: 'Jobs made before this instant.' }),
+      from: instant.optional().describe('Only jobs minted at this instant or later.'),
+      to: instant.optional().describe('Only jobs minted before this instant.'),
       errorContains: z
         .string()
         .min(1)
         .max(MAX_ERROR_CHARS)
         .optional()
-        .meta({ description: 'Jobs whose last error has this in it, to the letter.' }),
-      dryRun: z.boolean().optional().meta({ description: 'Counts, and changes nothing.', default: false }),
-      cursor: z
-        .string()
-        .transform((text, context) => {
-          const id = idFromCursor(text)
-          if (id !== undefined) return id
-          context.addIssue({ code: 'custom', message: 'is no cursor of this operation' })
-          return z.NEVER
-        })
-        .meta({ description: 'Where the call before ended: its `cursor`.', override: { type: 'string' } })
-        .optional(),
+        .describe('Only jobs whose last error contains this text. Case-sensitive.'),
+      dryRun: z
+        .boolean()
+        .optional()
+        .meta({ description: 'Counts the jobs, and changes nothing.', default: false }),
+      cursor: cursorOf(idFromCursor),
     }),
-    responses: {
-      200: {
-        description: 'How many were redriven, or would have been',
-        schema: z.object({
-          redriven: z.int(),
-          more,
-          cursor: z.string().optional().meta({ description: 'Where to go on, when there is more.' }),
-        }),
-      },
-    },
-    errors: [],
+    responses: success(
+      'How many jobs were redriven, or would be',
+      z.object({
+        redriven: z.int(),
+        more,
+        cursor: nextCursor,
+      }),
+    ),
     handle: async ({ queue, body: { limit = DEFAULT_MOVE_LIMIT, ...request } }) => {
       const { cursor, ...result } = await queue.redriveMany({ limit, ...request })
       return ok({ ...result, cursor: cursor === undefined ? undefined : idToCursor(cursor) })
@@ -193,27 +191,25 @@ export const operateRoutes = [
     method: 'PUT',
     path: '/v1/queues/{queue}/jobs/{id}/schedule',
     operationId: 'reschedule',
-    summary: 'Move a scheduled job to another time',
+    summary: 'Reschedule a scheduled job',
     description:
-      'Exactly one of `delayMs` and `runAt`. A time that has come, as with `delayMs` 0, makes it pending. Safe to repeat.',
+      'Takes exactly one of `delayMs` and `runAt`. A time that is not in the future makes the job pending. Safe to repeat.',
     scope: 'operate',
     body: z
       .strictObject({ delayMs: delayMs.optional(), runAt: instant.optional() })
       .refine((body) => (body.delayMs === undefined) !== (body.runAt === undefined), {
         path: ['runAt'],
-        message: 'exactly one of runAt and delayMs must be given',
+        message: 'send exactly one of runAt and delayMs',
       })
       .meta({ override: exactlyOne('delayMs', 'runAt') }),
-    responses: {
-      200: {
-        description: 'Where the job is now',
-        schema: z.object({ id: jobId, status: z.enum(['pending', 'scheduled']) }),
-      },
-    },
+    responses: success(
+      'The new state of the job',
+      z.object({ id: jobId, status: z.enum(['pending', 'scheduled']) }),
+    ),
     errors: ['gone', 'wrong_state', 'wrong_kind'],
     handle: async ({ queue, id, body, database }) => {
       const { runAt, delayMs = 0 } = body
-      refuseTooFarAhead(runAt, database.now())
+      rejectTooFarAhead(runAt, database.now())
       return ok(accepted(await queue.reschedule(id, runAt === undefined ? { delayMs } : { runAt })))
     },
   }),
@@ -221,9 +217,9 @@ export const operateRoutes = [
     method: 'DELETE',
     path: '/v1/queues/{queue}/jobs/{id}',
     operationId: 'remove',
-    summary: 'Delete a job that no live lease holds',
+    summary: 'Delete a job',
     description:
-      'A job whose lease has run out may be deleted. Safe to repeat: the second answer is 410 `gone`.',
+      'A job under a live lease cannot be deleted. Safe to repeat: the second response is 410 `gone`.',
     scope: 'operate',
     responses: { 204: { description: 'The job is deleted' } },
     errors: ['gone', 'locked', 'wrong_kind'],
@@ -234,64 +230,32 @@ export const operateRoutes = [
   }),
   route({
     method: 'POST',
-    path: '/v1/queues/{queue}/drain',
-    operationId: 'drain',
-    summary: 'Delete jobs of one state, oldest first',
+    path: '/v1/queues/{queue}/purge',
+    operationId: 'purge',
+    summary: 'Delete the jobs of one state, oldest first',
     description:
-      'A bounded number at a time: call again while there is more. What is deleted is gone for good.',
+      'Deletes a bounded number of jobs: call again while there are more. A deleted job cannot be restored.',
     scope: 'operate',
     body: z.strictObject({ state: z.enum(['pending', 'scheduled', 'dead']), limit }),
-    responses: {
-      200: {
-        description: 'How many were deleted',
-        schema: z.object({ removed: z.int(), more }),
-      },
-    },
-    errors: [],
+    responses: success('How many jobs were deleted', z.object({ removed: z.int(), more })),
     handle: async ({ queue, body }) => ok(await queue.purge(body.state, body.limit ?? DEFAULT_MOVE_LIMIT)),
   }),
-  route({
-    method: 'POST',
-    path: '/v1/queues/{queue}/pause',
-    operationId: 'pause',
-    summary: 'Stop claims through this API',
-    description:
-      'Claims with `limit` stop at once, others within a second. Everything else goes on: jobs can be enqueued, and those that are active can be settled. Clients that speak to Redis themselves must look for the pause. Safe to repeat.',
-    scope: 'operate',
-    body: noFields,
-    responses: { 200: { description: 'The queue is paused', schema: pausedResponse } },
-    errors: [],
-    handle: async ({ queue }) => {
-      await queue.pause()
-      return ok({ paused: true })
-    },
-  }),
-  route({
-    method: 'POST',
-    path: '/v1/queues/{queue}/resume',
-    operationId: 'resume',
-    summary: 'Let claims through again',
-    description: 'Safe to repeat.',
-    scope: 'operate',
-    body: noFields,
-    responses: { 200: { description: 'The queue is not paused', schema: pausedResponse } },
-    errors: [],
-    handle: async ({ queue }) => {
-      await queue.resume()
-      return ok({ paused: false })
-    },
-  }),
+  pauseRoute(
+    'pause',
+    'Stop claims through this API',
+    'Claims with `limit` stop at once, other claims within a second. Nothing else stops: jobs can be enqueued, and active jobs can be settled. Clients that talk to Redis directly must check for the pause themselves. Safe to repeat.',
+  ),
+  pauseRoute('resume', 'Allow claims again', 'Ends a pause. Safe to repeat.'),
   route({
     method: 'PUT',
     path: '/v1/queues/{queue}/settings',
     operationId: 'changeSettings',
-    summary: 'Change settings of a queue',
+    summary: 'Change the settings of a queue',
     description:
-      'What is given is merged into the settings in force; `null` takes one back to its default. Safe to repeat.',
+      'Merges the request into the stored settings. `null` resets a setting to its default. Safe to repeat.',
     scope: 'operate',
     body: settingsBody,
-    responses: { 200: { description: 'The settings in force', schema: settingsResponse } },
-    errors: [],
+    responses: success('The settings in force', settingsResponse),
     handle: async ({ queue, body }) => ok(await queue.changeSettings(body)),
   }),
 ]

@@ -1,36 +1,36 @@
 /**
- * Errors as the caller sees them: problem details of RFC 9457.
+ * Errors as callers see them: problem details of RFC 9457.
  *
- * Whatever is said here goes to the caller, so a `detail` is written for it by us: it never quotes a payload, a
- * token, a key, a script or what an upstream answered. The status comes from the table of errors alone.
+ * A `detail` never contains a payload, a token, a key, a script or the text of an upstream response. The status always
+ * comes from the table of errors.
  *
- * `type` is a reference with a full path, to the section of the error in the document that each deployment serves
- * itself. As a text it is the same everywhere, so it can be compared; and it needs no domain that could be lost.
+ * `type` is the path of the error's section in the reference that each deployment serves. It is the same text in all
+ * deployments, so that clients can compare it.
  */
 import { ERRORS, type ErrorCode } from '../errors.ts'
 import type { JobState } from '../protocol/states.ts'
 
-/** A field of the request that was refused: where it stands (`jobs.3.delayMs`) and what is wrong with it. */
+/** A wrong field of the request: its path (such as `claim.limit`) and what it must be. */
 export type FieldError = { readonly path: string; readonly message: string }
 
-/** What some of the errors tell beside their code. */
+/** The extra fields of some errors. */
 export type ProblemExtras = {
   /** `invalid`: the fields. */
   readonly errors?: readonly FieldError[]
-  /** `stale`: why the token is not the live one. */
+  /** `stale`: why the token is rejected. */
   readonly reason?: 'superseded' | 'released' | 'lapsed'
-  /** `wrong_state`: the state the job is in. */
+  /** `wrong_state`: the state of the job. */
   readonly state?: JobState
-  /** `overloaded` and `upstream`: when to try again, in seconds; default 1. */
+  /** `overloaded` and `upstream`: seconds until the caller should try again; default 1. */
   readonly retryAfterSeconds?: number
-  /** `method_not_allowed`: the methods that are. */
+  /** `method_not_allowed`: the allowed methods. */
   readonly allow?: readonly string[]
 }
 
-/** An error on its way to the caller. */
+/** An error for the caller. */
 export type Problem = ProblemExtras & { readonly code: ErrorCode; readonly detail: string }
 
-/** A refusal found in the HTTP layer, thrown there and nowhere else; the app answers it as a problem. */
+/** A rejected request. Only the HTTP layer throws it; the app turns it into a response. */
 export class ProblemError extends Error {
   override readonly name = 'ProblemError'
   readonly problem: Problem
@@ -55,21 +55,18 @@ const headersOf = (problem: Problem): Record<string, string> => {
       break
     case 'overloaded':
     case 'upstream':
-      // Whole seconds, rounded up: a caller that comes too early only meets the same error again.
+      // Rounded up to whole seconds: a caller that is too early only gets the same error again.
       headers['Retry-After'] = String(Math.ceil(problem.retryAfterSeconds ?? DEFAULT_RETRY_AFTER_SECONDS))
       break
   }
   return headers
 }
 
-/**
- * The answer to a request that failed. The headers that every answer has (`X-Request-Id`, `Cache-Control`) are
- * added where all answers pass.
- */
+/** The response to a rejected request. The app adds the headers of every response. */
 export const problemResponse = (problem: Problem, requestId: string): Response => {
   const { code, detail, errors, reason, state } = problem
   const { status, title } = ERRORS[code]
-  // JSON leaves out what is undefined.
+  // JSON omits undefined fields.
   const body = { type: `/docs#error-${code}`, title, status, detail, code, requestId, errors, reason, state }
   return new Response(JSON.stringify(body), { status, headers: headersOf(problem) })
 }

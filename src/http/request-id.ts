@@ -1,13 +1,13 @@
 /**
- * The name of a request, in its answer and in the log: the caller's own where it sent a sane one, so that it can
- * find its request again, else a fresh one. What is not sane is not repeated anywhere.
+ * The id of a request, in its response and in the log: the caller's id if it is well-formed, else a new one. An
+ * ill-formed id is never repeated.
  */
 
-// Without the flag `m`, `$` is the very end in JavaScript: a trailing newline does not match.
-const SANE = /^[A-Za-z0-9._:-]{1,128}$/
+// Without the flag `m`, `$` matches only at the end of the text: a trailing newline does not match.
+const WELL_FORMED = /^[A-Za-z0-9._:-]{1,128}$/
 
-/** The request id of a request with these headers. */
+/** The id of a request with these headers. */
 export const requestIdOf = (headers: Headers): string => {
   const sent = headers.get('X-Request-Id')
-  return sent !== null && SANE.test(sent) ? sent : crypto.randomUUID()
+  return sent !== null && WELL_FORMED.test(sent) ? sent : crypto.randomUUID()
 }

@@ -1,43 +1,36 @@
 /**
- * A route: its method and path, who may call it, what it takes and gives, and the handler. One value of this type is
- * everything there is to know of a route: the app dispatches by it, and the OpenAPI document is written from it.
+ * A route: its method and path, its scope, its request and responses, and its handler. The app dispatches by it, and
+ * the OpenAPI document is generated from it.
  */
 import type * as z from 'zod'
-import type { Scope, Settings } from '../env.ts'
+import type { Settings } from '../env.ts'
 import type { ErrorCode } from '../errors.ts'
 import type { JobId } from '../protocol/ids.ts'
+import type { Scope } from '../protocol/tokens.ts'
 import type { Database, Queue } from '../queue/database.ts'
+import type { Wake } from '../wake/wake.ts'
 import type { Grant } from './auth.ts'
-import type { JsonBody } from './body.ts'
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'DELETE'
 
-/** An answer whose body is JSON text already, so that stored payloads pass through as they are. */
-export class JsonText {
-  readonly text: string
-  constructor(text: string) {
-    this.text = text
-  }
-}
-
 export type Answer = {
   readonly status: number
-  /** A value, JSON text, or nothing. */
+  /** A value, a `JsonText` that contains stored payloads as they are, or nothing. */
   readonly body?: unknown
   /** Sends the body as text of this type instead of JSON. */
   readonly contentType?: string
 }
 
-/** What a handler gets: everything validated. */
+/** The arguments of a handler, all of them validated. */
 export type Call<Body = unknown, Query = unknown, OfQueue = Queue | undefined, OfJob = JobId | undefined> = {
   readonly request: Request
   readonly settings: Settings
-  /** Behind its fence: the first command passes it, so a request that is refused before asks nothing. */
+  /** The first command runs the version check: a request that is rejected earlier sends nothing to Redis. */
   readonly database: Database
+  /** How waiting claims learn of jobs. */
+  readonly wake: Wake
   readonly grant: Grant
   readonly body: Body
-  /** The body as it was read, with the exact text of the payloads; undefined when there was none. */
-  readonly json: JsonBody | undefined
   readonly query: Query
   /** The queue of the path. */
   readonly queue: OfQueue
@@ -47,7 +40,7 @@ export type Call<Body = unknown, Query = unknown, OfQueue = Queue | undefined, O
 
 export type ResponseContract = {
   readonly description: string
-  /** Of the body; absent when there is none. */
+  /** The schema of the body, if there is one. */
   readonly schema?: z.ZodType
   /** Default: `application/json`. */
   readonly contentType?: string
@@ -64,18 +57,16 @@ export type Route = {
   readonly scope: Scope
   readonly body?: z.ZodType | undefined
   readonly query?: z.ZodType | undefined
-  /** Headers that it reads, beside those that every route reads. */
+  /** The headers that only this route reads. */
   readonly headers?: Readonly<Record<string, z.ZodType>>
-  /** The body in full, where the handler reads its parts one by one so that a bad one stops no other. */
-  readonly wholeBody?: z.ZodType
-  /** What it answers when all is well. */
+  /** The responses of success. */
   readonly responses: Readonly<Record<number, ResponseContract>>
-  /** The errors of its own, beside those that every route has. */
+  /** The errors that not every route has. */
   readonly errors: readonly ErrorCode[]
   readonly handle: (call: Call) => Promise<Answer>
 }
 
-/** A part of a call that is there when the path names it. */
+/** A part of a call that exists if the path names it. */
 type Named<Path extends string, Segment extends string, Part> = Path extends `${string}{${Segment}}${string}`
   ? Part
   : undefined
@@ -84,10 +75,11 @@ type Input<
   Path extends string,
   Body extends z.ZodType | undefined,
   Query extends z.ZodType | undefined,
-> = Omit<Route, 'path' | 'body' | 'query' | 'handle'> & {
+> = Omit<Route, 'path' | 'body' | 'query' | 'errors' | 'handle'> & {
   readonly path: Path
   readonly body?: Body
   readonly query?: Query
+  readonly errors?: Route['errors']
   readonly handle: (
     call: Call<
       Body extends z.ZodType ? z.output<Body> : undefined,
@@ -104,8 +96,13 @@ export function route<
   Body extends z.ZodType | undefined,
   Query extends z.ZodType | undefined,
 >(input: Input<Path, Body, Query>): Route {
-  // The dispatcher hands a handler exactly what its own path and schemas gave.
-  return { ...input, handle: (call) => input.handle(call as Parameters<typeof input.handle>[0]) }
+  // The dispatcher validates each call by the path and the schemas of its route.
+  return { errors: [], ...input, handle: (call) => input.handle(call as Parameters<typeof input.handle>[0]) }
 }
+
+/** The responses of a route that has one kind of success. */
+export const success = (description: string, schema: z.ZodType): Route['responses'] => ({
+  200: { description, schema },
+})
 
 export const ok = (body: unknown): Answer => ({ status: 200, body })

@@ -1,6 +1,6 @@
 /**
- * Schemas that several routes share. They validate, and the OpenAPI document is generated from the very same ones.
- * Numbers are JSON integers in range and nothing is coerced; instants become epoch ms.
+ * Schemas that several routes share. The same schemas validate requests and generate the OpenAPI document. Numbers are
+ * JSON integers in range, nothing is coerced, and instants become epoch ms.
  */
 import * as z from 'zod'
 import { ERRORS, type ErrorCode } from '../errors.ts'
@@ -22,7 +22,7 @@ export const integer = (min: number, max: number) => z.int().min(min).max(max)
 
 const epochMs = integer(0, MAX_INSTANT_MS)
 
-/** RFC 3339 with a zone, its letters in either case, or integer epoch ms, from 1970 to 9999; becomes epoch ms. */
+/** RFC 3339 with a zone, in upper or lower case, or integer epoch ms, from 1970 to 9999. Becomes epoch ms. */
 export const instant = z
   .union(
     [
@@ -45,48 +45,46 @@ export const instant = z
     },
   })
 
-/** Refuses an instant further ahead than a job can be scheduled: of all limits the one that needs a clock. */
-export function refuseTooFarAhead(runAt: number | undefined, nowMs: number): void {
+/** Rejects an instant that is too far ahead for a scheduled job: the only limit that needs a clock. */
+export function rejectTooFarAhead(runAt: number | undefined, nowMs: number): void {
   if (runAt !== undefined && runAt - nowMs > MAX_DELAY_MS)
-    throw new ProblemError('invalid', 'The time is too far ahead.', {
+    throw new ProblemError('invalid', 'The time is too far ahead: use one within 366 days.', {
       errors: [{ path: 'runAt', message: 'is more than 366 days ahead' }],
     })
 }
 
-/** The id of a job in a body. One that is well-formed and of another kind passes: it has an error of its own. */
+/** The id of a job in a body. A well-formed id of another kind passes: it has an error code of its own. */
 export const jobId = z
   .string()
   .refine((id) => classifyJobId(id) !== 'ill-formed', 'must be JOB and 11 base62 digits')
   .meta({
     id: 'JobId',
     description:
-      'The id of a job: `JOB` and 11 base62 digits. Byte order is the order in which ids were made.',
+      'The id of a job: `JOB` and 11 base62 digits. Ids in byte order are in the order of their creation.',
     override: { type: 'string', pattern: '^JOB[0-9A-Za-z]{11}$' },
   })
 
-export const delayMs = integer(0, MAX_DELAY_MS).meta({
-  description: "Milliseconds from now, by the server's clock.",
-})
-export const leaseMs = integer(MIN_LEASE_MS, MAX_LEASE_MS).meta({
-  description: "Length of the lease in ms, from the server's now.",
-})
-export const maxAttempts = integer(0, MAX_MAX_ATTEMPTS).meta({
-  description: 'Retry budget: the attempt that makes it full is the last. 0: no limit.',
-})
+export const delayMs = integer(0, MAX_DELAY_MS).describe("Milliseconds from the server's now.")
+export const leaseMs = integer(MIN_LEASE_MS, MAX_LEASE_MS).describe(
+  "Length of the lease in ms, from the server's now.",
+)
+export const maxAttempts = integer(0, MAX_MAX_ATTEMPTS).describe(
+  'Retry budget: how many attempts the job may use. 0: no limit.',
+)
 
-/** The fencing token: the integer that the claim gave. */
+/** The fencing token. */
 export const token = z
   .int()
   .min(0)
   .max(Number.MAX_SAFE_INTEGER)
-  .meta({ description: 'The fencing token that the claim gave.' })
+  .describe('The fencing token that the claim returned.')
 
-/** For the document: exactly one of these members. */
+/** For the document: exactly one of these fields. */
 export const exactlyOne = (...names: string[]) => ({
   oneOf: names.map((name) => ({ required: [name], properties: { [name]: {} } })),
 })
 
-/** Cut at the limit, not refused; by whole characters, so that no half of a surrogate pair stays behind. */
+/** Cut at the limit, not rejected, and never inside a surrogate pair. */
 export const errorText = z
   .string()
   .transform((text) => {
@@ -94,7 +92,7 @@ export const errorText = z
     return cut.isWellFormed() ? cut : cut.slice(0, -1)
   })
   .meta({
-    description: `What went wrong, as text; cut at ${MAX_ERROR_CHARS} characters, not refused.`,
+    description: `What went wrong, as text. Cut at ${MAX_ERROR_CHARS} characters, not rejected.`,
     override: { type: 'string' },
   })
 
@@ -103,7 +101,7 @@ export const idempotencyKey = z
   .refine(isIdempotencyKey, 'must match [A-Za-z0-9._:-]{1,255}')
   .meta({
     description:
-      'Within its window a further job with this key is a `duplicate`, whatever became of the first one.',
+      'Within the window, another job with this key is a `duplicate`, whatever happened to the first job.',
     override: { type: 'string', pattern: '^[A-Za-z0-9._:-]{1,255}$' },
   })
 
@@ -112,18 +110,18 @@ export const claimId = z
   .refine(isClaimId, 'must match [A-Za-z0-9._:-]{1,128}')
   .meta({
     description:
-      'Names the claim, so that it can be repeated when its answer was lost: the repeat gives those of its jobs that are still live, with the same tokens, and is a new claim when none is. An empty claim is not remembered.',
+      'A name for the claim. If the response was lost, a repeat returns the jobs of this claim that are still live, with the same tokens. If no job is left, the repeat is a new claim. An empty claim is not remembered.',
     override: { type: 'string', pattern: '^[A-Za-z0-9._:-]{1,128}$' },
   })
 
-/** How payloads come back: as the JSON they are, or all of them as text. */
+/** How payloads are returned: as JSON where they are JSON, or all of them as text. */
 export const as = z.enum(['json', 'text']).meta({
   description:
-    'How payloads come. `json`: as `payload` when they are JSON, else as `text`. `text`: all that is UTF-8 as `text`, also `123` and `null`. What is not UTF-8 comes as `base64` either way.',
+    'How payloads are returned. `json`: as `payload` if they are JSON, else as `text`. `text`: all UTF-8 as `text`, `123` and `null` included. Bytes that are not UTF-8 are returned as `base64` in both cases.',
   default: 'json',
 })
 
-/** A query parameter of decimal digits in range. The handler says `otherwise` when it is not given. */
+/** A query parameter of decimal digits in range. `otherwise` is the default of the handler, for the document. */
 export const digits = (min: number, max: number, otherwise: number) =>
   z
     .string()
@@ -134,17 +132,36 @@ export const digits = (min: number, max: number, otherwise: number) =>
       override: { type: 'integer', pattern: undefined, minimum: min, maximum: max, default: otherwise },
     })
 
-/** A query parameter that is an instant: epoch ms in decimal digits, or RFC 3339. */
+/** A query parameter that is an instant: decimal epoch ms, or RFC 3339. */
 export const instantParameter = z
   .string()
   .transform((text) => (/^\d{1,16}$/.test(text) ? Number(text) : text))
   .pipe(instant)
   .meta({ override: { type: 'string' } })
 
-/** An id in a cursor. One that another client made up may hold anything: it is marked, and escaped. */
+/** An id as part of a cursor. An id that another client made up is escaped, behind a mark. */
 export const idToCursor = (id: string): string => (isJobId(id) ? id : `~${encodeURIComponent(id)}`)
 
-/** The id of a cursor; undefined when the text is none, or the id was not UTF-8 and cannot be told. */
+/** A cursor of an earlier response. */
+export const cursorOf = <Cursor>(decode: (text: string) => Cursor | undefined) =>
+  z
+    .string()
+    .transform((text, context) => {
+      const cursor = decode(text)
+      if (cursor !== undefined) return cursor
+      context.addIssue({ code: 'custom', message: 'is not a cursor of this operation' })
+      return z.NEVER
+    })
+    .meta({
+      description: 'Where to continue: the `cursor` of the previous response.',
+      override: { type: 'string' },
+    })
+    .optional()
+
+/** The cursor in a response. */
+export const nextCursor = z.string().optional().describe('Where to continue. Present if there is more.')
+
+/** The id in a cursor; undefined if the text is not a cursor, or the id was not UTF-8. */
 export function idFromCursor(text: string): string | undefined {
   if (isJobId(text)) return text
   try {
@@ -155,61 +172,52 @@ export function idFromCursor(text: string): string | undefined {
   }
 }
 
-/** The payload of a job in an answer: one of the three. */
+/** The payload of a job in a response: one of the three. */
 export const payloadMembers = {
-  payload: z.unknown().optional().meta({ description: 'The payload, where it is JSON.' }),
-  text: z.string().optional().meta({ description: 'The payload as text.' }),
-  base64: z
-    .string()
-    .optional()
-    .meta({ description: 'The payload, where it is not even text: another client wrote it.' }),
+  payload: z.unknown().optional().describe('The payload, if it is JSON.'),
+  text: z.string().optional().describe('The payload as text.'),
+  base64: z.string().optional().describe('The payload, if it is not UTF-8: another client wrote it.'),
 }
 
 const ERROR_CODES = Object.keys(ERRORS) as [ErrorCode, ...ErrorCode[]]
 
-/** What an error tells in any place: as a problem of its own, or as the result of one item of many. */
+/** The fields of an error, both as a response and as the result of one element of a batch. */
 const errorMembers = {
-  code: z.enum(ERROR_CODES).meta({ description: 'Decide by this.' }),
-  detail: z.string().meta({ description: 'One sentence for people.' }),
+  code: z.enum(ERROR_CODES).describe('Decide by this.'),
+  detail: z.string().describe('One sentence for people.'),
   errors: z
     .array(z.object({ path: z.string(), message: z.string() }))
     .optional()
-    .meta({
-      description:
-        'With `invalid`: the fields, as `backoff.baseMs`, and what each must be. In the error of one item of many the paths begin inside of the item.',
-    }),
+    .describe(
+      'With `invalid`: the fields, such as `backoff.baseMs`, and what each must be. In a batch, the paths begin inside the element.',
+    ),
   reason: z
     .enum(['superseded', 'released', 'lapsed'])
     .optional()
-    .meta({ description: 'With `stale`: why the token is not the live one.' }),
-  state: z
-    .enum(JOB_STATES)
-    .optional()
-    .meta({ description: 'With `wrong_state`: the state that the job is in.' }),
+    .describe('With `stale`: why the token is rejected.'),
+  state: z.enum(JOB_STATES).optional().describe('With `wrong_state`: the state that the job is in.'),
 }
 
-/** The error of one item of many. */
+/** The error of one element of a batch. */
 export const itemErrorSchema = z
   .object(errorMembers)
-  .meta({ id: 'ItemError', description: 'Why one item was refused. It stopped no other.' })
+  .meta({ id: 'ItemError', description: 'Why one element was rejected. It stopped no other element.' })
 
 /** The body of an error. */
 export const problemSchema = z
   .object({
-    type: z
-      .string()
-      .meta({ description: 'Where the error is explained, as a reference to this deployment.' }),
-    title: z.string().meta({ description: 'The kind of error; the same at every occurrence.' }),
+    type: z.string().describe('Where this deployment explains the error.'),
+    title: z.string().describe('The kind of error. The same at every occurrence.'),
     status: z.int(),
-    requestId: z.string().meta({ description: 'As in `X-Request-Id`; the log has it.' }),
+    requestId: z.string().describe('As in `X-Request-Id`, and in the log.'),
     ...errorMembers,
   })
-  .meta({ id: 'Problem', description: 'An error, as RFC 9457 has it.' })
+  .meta({ id: 'Problem', description: 'An error as in RFC 9457.' })
 
-/** Milliseconds since the epoch as the API writes instants. */
+/** Epoch ms as the API writes instants. */
 export const iso = (ms: number): string => new Date(ms).toISOString()
 
-/** The same of what is stored, which is not always ours: what RFC 3339 cannot tell is left out. */
+/** The same for stored values, which other clients write too: undefined if RFC 3339 cannot express the instant. */
 export const optionalIso = (ms: number | undefined): string | undefined => {
   const date = new Date(ms ?? Number.NaN)
   if (Number.isNaN(date.getTime())) return undefined

@@ -1,41 +1,55 @@
 /**
- * Exact JSON: what the bytes of a request say, without losing a digit, and what stored bytes are, without
- * touching one.
+ * Exact JSON: reads bytes without losing a digit, and writes stored bytes without changing one.
  *
- * A payload is stored as the very slice of the body that holds it, so numbers keep their digits, strings their
- * escapes and arrays their emptiness. What JSON leaves open and readers resolve differently (a key given twice,
- * half a surrogate pair, bytes that are not UTF-8, a byte order mark) is refused, never repaired, and so is, outside of
- * payloads, a number that JSON.parse would round to an integer. In a list of jobs or items it is told of the one that
- * holds it, so that the others need not be refused with it.
+ * A payload is stored as the exact slice of the text that contains it: numbers keep their digits, strings their
+ * escapes. What readers resolve differently (a key given twice, half of a surrogate pair, bytes that are not UTF-8, a
+ * byte order mark) is rejected, never repaired. So is, outside of raw members, a number that JSON.parse would round to
+ * an integer. A flaw inside an element of a list can be kept with that element, so that the others can be used.
  *
- * The scanner is ours for two reasons: it walks without recursion, and it allocates nothing for whitespace and
- * escapes. The visitors at hand build every token character by character: five megabytes of spaces cost them a
- * second and more memory than an isolate has.
+ * The scanner does not recurse, and allocates nothing for whitespace and escapes. Other JSON visitors build every token
+ * character by character: five megabytes of spaces cost them a second and more memory than an isolate has.
  */
 
-import { MAX_ITEMS_PER_SETTLE, MAX_JOBS_PER_ENQUEUE } from './limits.ts'
-
-/** Nesting beyond this is refused: no job needs it, and readers in other languages recurse. */
+/** Deeper nesting is rejected: no job needs it, and readers in other languages recurse. */
 export const MAX_NESTING = 512
 
-/** What must be refused although JSON.parse takes it; `path` names the member, never something inside of a payload. */
-export type Finding = { readonly message: string; readonly path?: string }
+/** The source text of a JSON value. */
+export class JsonText {
+  readonly text: string
+  constructor(text: string) {
+    this.text = text
+  }
+}
 
-/** A body that was read, or why it was refused. */
-export type JsonReading =
-  | {
-      readonly ok: true
-      readonly value: unknown
-      /** The source text of the member `payload` of the top-level object. */
-      readonly payloadText?: string
-      /** The same of each element of a top-level array `jobs`, by index. */
-      readonly jobPayloadTexts?: readonly (string | undefined)[]
-      /** What was found in elements of a top-level array `jobs` or `items`, by index: those must not be used. */
-      readonly elementFindings?: ReadonlyMap<number, Finding>
-    }
-  | ({ readonly ok: false } & Finding)
+/** A flaw that JSON.parse accepts; `path` names the member, and never anything inside a raw member. */
+export type Flaw = { readonly message: string; readonly path?: string }
 
-// A byte order mark is kept: it must be seen to be refused, and stored text must come back whole.
+/** An element with a flaw: it must not be used. */
+export class FlawedElement {
+  /** What JSON.parse read. */
+  readonly value: unknown
+  /** Its path begins inside the element. */
+  readonly flaw: Flaw
+  constructor(value: unknown, flaw: Flaw) {
+    this.value = value
+    this.flaw = flaw
+  }
+}
+
+/** What the caller expects of a text. */
+export type JsonShape = {
+  /** Paths of the members that are returned as `JsonText`; `*` stands for an index. */
+  readonly raw: readonly (readonly string[])[]
+  /** Top-level lists with their maximum lengths. A flawed element below that is returned as a `FlawedElement`. */
+  readonly lists: Readonly<Record<string, number>>
+  /** What may be outside of raw members: levels, elements of one list, and keys. More is rejected before it is parsed. */
+  readonly outside?: { readonly nesting: number; readonly elements: number; readonly keys: number }
+}
+
+/** What was read, or why the text was rejected. */
+export type JsonReading = { readonly ok: true; readonly value: unknown } | ({ readonly ok: false } & Flaw)
+
+// Keeps a byte order mark: a request with one is rejected, and stored text must not lose it.
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
 /** The text of UTF-8 bytes, or undefined when they are not UTF-8. */
@@ -76,64 +90,37 @@ const CLOSE_BRACE = 0x7d
 
 /** An object or array that the scanner is inside of. */
 type Container = {
-  /** The keys of an object so far; undefined before its first and for an array. */
+  /** The keys of an object so far; undefined before its first key, and for an array. */
   keys: Set<string> | undefined
-  /** The member that the scanner is in: a key, or an index. */
+  /** The current member: a key, or an index. */
   member: string | number
-  /** Where the value of the member begins, while it is one whose text is wanted. */
+  /** Where the value of a raw member begins. */
   valueStart: number | undefined
   /** Whether the next string is a key. */
   awaitsKey: boolean
 }
 
+type Path = readonly (string | number)[]
+
 type Scan = {
-  readonly isTooDeep: boolean
-  /** The first finding in the body, but for those in elements of a list. */
-  readonly finding: Finding | undefined
-  /** The first finding in each element. */
-  readonly elementFindings: ReadonlyMap<number, Finding>
-  readonly payloadText: string | undefined
-  readonly jobPayloadTexts: ReadonlyMap<number, string>
+  /** Why the text is too costly to parse; the walk ended there. */
+  readonly excess?: Flaw
+  /** The first flaw outside of list elements. */
+  readonly flaw: Flaw | undefined
+  /** The first flaw of each element, by its path. */
+  readonly elementFlaws: ReadonlyMap<string, Flaw>
+  readonly rawTexts: readonly { readonly path: Path; readonly source: string }[]
 }
 
-/** The path of the member that is being scanned, for the caller's eyes: it ends at a payload. */
-const pathOf = (open: readonly Container[]): string | undefined => {
-  const path: string[] = []
-  for (const { member } of open) {
-    // A key of the caller's own making is not repeated to it when it is not a plain name.
-    if (typeof member === 'string' && !/^\w{1,64}$/.test(member)) break
-    path.push(String(member))
-    if (member === 'payload') break
-  }
-  return path.length === 0 ? undefined : path.join('.')
-}
-
-/** How many containers the payload that is being scanned stands in: 1 for that of the body, 3 for that of a job; else 0. */
-const payloadDepth = ([body, list, job]: readonly Container[]): number => {
-  if (body?.member === 'payload') return 1
-  const isJob = body?.member === 'jobs' && typeof list?.member === 'number'
-  return isJob && job?.member === 'payload' ? 3 : 0
-}
-
-/** Longer lists are refused as a whole, so of what stands behind this nothing need be told apart. */
-const MAX_ELEMENTS = Math.max(MAX_JOBS_PER_ENQUEUE, MAX_ITEMS_PER_SETTLE)
-
-/** The index of the element of a top-level array `jobs` or `items` that is being scanned. */
-const elementOf = ([body, list]: readonly Container[]): number | undefined => {
-  if (body?.member !== 'jobs' && body?.member !== 'items') return undefined
-  const index = list?.member
-  return typeof index === 'number' && index < MAX_ELEMENTS ? index : undefined
-}
-
-/** The code unit of a `\uXXXX` at a position, or undefined when none stands there. */
+/** The code unit of a `\uXXXX` at a position, or undefined if there is none. */
 const escapedUnit = (text: string, at: number): number | undefined =>
   text.charCodeAt(at) === BACKSLASH && text.charCodeAt(at + 1) === LETTER_U
     ? Number.parseInt(text.slice(at + 2, at + 6), 16)
     : undefined
 
 /**
- * The end of the string that begins at a quote (behind its closing quote), and whether its escapes leave half a
- * surrogate pair. Only escapes can: in a text decoded from UTF-8 all other pairs are whole.
+ * The end of the string that begins at a quote (after its closing quote), and whether all surrogate pairs are whole.
+ * Only escapes can break one: in a text decoded from UTF-8 all other pairs are whole.
  */
 const scanString = (text: string, start: number): { end: number; isWellFormed: boolean } => {
   let isWellFormed = true
@@ -162,7 +149,7 @@ const scanString = (text: string, start: number): { end: number; isWellFormed: b
 
 const isDigit = (code: number): boolean => code >= ZERO && code <= NINE
 
-/** The end of the number that begins at a position, and whether it is an integer to its last digit, as 5.0 and 1e3 are. */
+/** The end of the number that begins at a position, and whether it is an integer, as 5.0 and 1e3 are. */
 const scanNumber = (text: string, start: number): { end: number; isInteger: boolean } => {
   let isZero = true
   let zerosAtEnd = 0
@@ -189,41 +176,68 @@ const scanNumber = (text: string, start: number): { end: number; isInteger: bool
   return { end, isInteger: isZero || zerosAtEnd + exponent >= decimals }
 }
 
-/** The string of a quoted token; of one that is not valid, which JSON.parse is about to refuse, the token. */
+/** The string of a quoted token; the token itself if it is not valid, which JSON.parse will reject. */
 const unquote = (token: string): string =>
   token.includes('\\') ? String(parseJson(token)?.value ?? token) : token.slice(1, -1)
 
 /**
- * Walks a text that may be JSON once. On a text that is not JSON it ends, too, and its findings mean nothing,
- * except for the depth, which guards JSON.parse as well.
+ * Walks a text once. If the text is not JSON, the walk ends as well, and only `excess` means something: it protects
+ * JSON.parse.
  */
-const scan = (text: string): Scan => {
+const scan = (text: string, { raw, lists, outside }: JsonShape): Scan => {
   const open: Container[] = []
-  let finding: Finding | undefined
-  const elementFindings = new Map<number, Finding>()
-  let payloadText: string | undefined
-  const jobPayloadTexts = new Map<number, string>()
+  let flaw: Flaw | undefined
+  const elementFlaws = new Map<string, Flaw>()
+  const rawTexts: { path: Path; source: string }[] = []
 
-  const find = (message: string): void => {
-    const element = elementOf(open)
-    if (element === undefined ? finding : elementFindings.has(element)) return
-    // Within an element, as what a schema says of it.
-    const path = pathOf(element === undefined ? open : open.slice(2))
-    const found = path === undefined ? { message } : { message, path }
-    if (element === undefined) finding = found
-    else elementFindings.set(element, found)
+  /** The path of the raw member that the scanner is in. */
+  const rawPath = () =>
+    raw.find((path) =>
+      path.every((step, depth) => {
+        const member = open[depth]?.member
+        return step === '*' ? typeof member === 'number' : step === member
+      }),
+    )
+
+  /** The list element that the scanner is in. */
+  const elementPath = (): string | undefined => {
+    const [list, index] = [open[0]?.member, open[1]?.member]
+    const isElement = typeof list === 'string' && typeof index === 'number' && index < (lists[list] ?? 0)
+    return isElement ? `${list}.${index}` : undefined
   }
+
+  const report = (message: string): void => {
+    const element = elementPath()
+    if (element === undefined ? flaw : elementFlaws.has(element)) return
+    const members = open.slice(element === undefined ? 0 : 2, rawPath()?.length).map(({ member }) => member)
+    // A key of the caller is only repeated if it is a plain name.
+    const end = members.findIndex((member) => !/^\w{1,64}$/.test(String(member)))
+    const path = (end < 0 ? members : members.slice(0, end)).join('.')
+    const found = path === '' ? { message } : { message, path }
+    if (element === undefined) flaw = found
+    else elementFlaws.set(element, found)
+  }
+
+  /** The depth of the object whose raw member the scanner is in; 0 outside of raw members. */
+  let rawDepth = 0
 
   const endMember = (container: Container, end: number): void => {
     if (container.valueStart === undefined) return
-    // JSON knows less whitespace than `trim`, but nothing else can stand around a value.
-    const valueText = text.slice(container.valueStart, end).trim()
-    const job = open[1]?.member
-    if (open.length === 1) payloadText = valueText
-    else if (typeof job === 'number') jobPayloadTexts.set(job, valueText)
+    // `trim` knows more whitespace than JSON, but only JSON whitespace can surround a value.
+    const source = text.slice(container.valueStart, end).trim()
+    rawTexts.push({ path: open.map(({ member }) => member), source })
     container.valueStart = undefined
+    rawDepth = 0
   }
 
+  const exceeds = (message: string): Scan => {
+    const [top] = open
+    const path = String(top?.member ?? '')
+    const excess = /^[a-z]\w{0,63}$/i.test(path) ? { message, path } : { message }
+    return { excess, flaw, elementFlaws, rawTexts }
+  }
+
+  let keys = 0
   let at = 0
   while (at < text.length) {
     const code = text.charCodeAt(at)
@@ -232,20 +246,23 @@ const scan = (text: string): Scan => {
       case QUOTE: {
         const { end, isWellFormed } = scanString(text, at)
         if (container?.awaitsKey) {
+          if (rawDepth === 0) keys += 1
+          if (outside && keys > outside.keys)
+            return exceeds(`The body has more than ${outside.keys} keys outside of payloads.`)
           const key = unquote(text.slice(at, end))
           container.member = key
           container.awaitsKey = false
-          if (container.keys?.has(key)) find('A key is given twice.')
+          if (container.keys?.has(key)) report('A key is given twice.')
           container.keys = (container.keys ?? new Set()).add(key)
         }
-        if (!isWellFormed) find('A text holds half of a surrogate pair.')
+        if (!isWellFormed) report('A string contains half of a surrogate pair.')
         at = end
         continue
       }
       case OPEN_BRACE:
       case OPEN_BRACKET: {
-        if (open.length === MAX_NESTING)
-          return { isTooDeep: true, finding, elementFindings, payloadText, jobPayloadTexts }
+        const deepest = rawDepth === 0 ? (outside?.nesting ?? MAX_NESTING) : MAX_NESTING
+        if (open.length === deepest) return exceeds(`The body is nested deeper than ${deepest} levels.`)
         const isObject = code === OPEN_BRACE
         open.push({
           keys: undefined,
@@ -263,69 +280,70 @@ const scan = (text: string): Scan => {
       case COMMA:
         if (!container) break
         endMember(container, at)
-        if (typeof container.member === 'number') container.member += 1
-        else container.awaitsKey = true
+        if (typeof container.member === 'number') {
+          container.member += 1
+          if (rawDepth === 0 && container.member === outside?.elements)
+            return exceeds(`A list has more than ${outside.elements} elements.`)
+        } else container.awaitsKey = true
         break
       case COLON:
-        if (container && open.length === payloadDepth(open)) container.valueStart = at + 1
+        if (container && rawDepth === 0 && open.length === rawPath()?.length) {
+          container.valueStart = at + 1
+          rawDepth = open.length
+        }
         break
       default:
-        if ((isDigit(code) || code === MINUS) && payloadDepth(open) === 0) {
+        if ((isDigit(code) || code === MINUS) && rawDepth === 0) {
           const { end, isInteger } = scanNumber(text, at)
-          // What is read as the fraction it is, or as too large, is for a schema to refuse.
+          // A fraction that stays one, and a number that is too large, are for a schema to reject.
           if (!isInteger && Number.isInteger(Number(text.slice(at, end))))
-            find('A number that is no integer would be read as one.')
+            report('A number that is not an integer would be rounded to one.')
           at = end
           continue
         }
     }
     at += 1
   }
-  return { isTooDeep: false, finding, elementFindings, payloadText, jobPayloadTexts }
+  return { flaw, elementFlaws, rawTexts }
 }
 
-const jobCountOf = (value: unknown): number | undefined => {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined
-  const jobs = Object.getOwnPropertyDescriptor(value, 'jobs')?.value as unknown
-  return Array.isArray(jobs) ? jobs.length : undefined
+/** Replaces the member of a value at a path that the scanner has seen. */
+const replace = (value: unknown, path: Path, change: (member: unknown) => unknown): void => {
+  let holder = value as Record<string | number, unknown>
+  for (const step of path.slice(0, -1)) holder = holder[step] as typeof holder
+  const last = path.at(-1) ?? ''
+  holder[last] = change(holder[last])
 }
 
 /**
- * Reads the bytes of a request's body as JSON, with the exact source text of the payloads in it.
+ * Reads bytes as JSON.
  *
  * Keys named `__proto__` are ordinary own members of `value`, as JSON.parse makes them.
  *
+ * @param shape Which members are returned as their source text, and which lists keep the flaws of their elements.
+ *
  * @example
- * readJson(new TextEncoder().encode('{"payload": 1.0}'))
- * // { ok: true, value: { payload: 1 }, payloadText: '1.0' }
+ * readJson(new TextEncoder().encode('{"payload": 1.0}'), { raw: [['payload']], lists: {} })
+ * // { ok: true, value: { payload: JsonText { text: '1.0' } } }
  */
-export const readJson = (bytes: Uint8Array): JsonReading => {
+export const readJson = (bytes: Uint8Array, shape: JsonShape = { raw: [], lists: {} }): JsonReading => {
   if (bytes.length === 0) return { ok: false, message: 'The body is empty.' }
   const text = toUtf8(bytes)
   if (text === undefined) return { ok: false, message: 'The body is not UTF-8.' }
   if (text.startsWith('\ufeff')) return { ok: false, message: 'The body begins with a byte order mark.' }
 
-  const scanned = scan(text)
-  if (scanned.isTooDeep) {
-    return { ok: false, message: `The body is nested deeper than ${MAX_NESTING} levels.` }
-  }
+  const { excess, flaw, elementFlaws, rawTexts } = scan(text, shape)
+  if (excess !== undefined) return { ok: false, ...excess }
   const parsed = parseJson(text)
-  // The engine's own message quotes the body: it stays here.
+  // The engine's own message quotes the body.
   if (parsed === undefined) return { ok: false, message: 'The body is not JSON.' }
-  if (scanned.finding) return { ok: false, ...scanned.finding }
+  if (flaw) return { ok: false, ...flaw }
 
   const { value } = parsed
-  const { elementFindings, payloadText, jobPayloadTexts } = scanned
-  const jobCount = jobCountOf(value)
-  return {
-    ok: true,
-    value,
-    ...(payloadText !== undefined && { payloadText }),
-    ...(jobCount !== undefined && {
-      jobPayloadTexts: Array.from({ length: jobCount }, (_, index) => jobPayloadTexts.get(index)),
-    }),
-    ...(elementFindings.size > 0 && { elementFindings }),
-  }
+  for (const { path, source } of rawTexts) replace(value, path, () => new JsonText(source))
+  for (const [path, found] of elementFlaws)
+    replace(value, path.split('.'), (element) => new FlawedElement(element, found))
+  return { ok: true, value }
 }
 
 /** Bytes per call of `String.fromCharCode`, which takes only so many arguments. */
@@ -339,15 +357,22 @@ const toBase64 = (bytes: Uint8Array): string => {
   return btoa(binary)
 }
 
+/** Whether an enqueue would accept the text as a `payload`: all readers understand it alike. */
+function isPayload(text: string): boolean {
+  if (!isJsonText(text)) return false
+  const { excess, flaw } = scan(`{"payload":${text}}`, { raw: [['payload']], lists: {} })
+  return excess === undefined && flaw === undefined
+}
+
 /**
- * Stored bytes as the member of a JSON answer, ready to be put between its braces: `"payload":` and the bytes as
- * they are when they are JSON, else `"text":`, else (they are not UTF-8) `"base64":`.
+ * Stored bytes as a member of a JSON object: `"payload":` and the bytes themselves if an enqueue would accept them as a payload, else `"text":`,
+ * else (they are not UTF-8) `"base64":`.
  *
- * @param as With `text`, everything that is UTF-8 comes as `"text":`, also what is JSON.
+ * @param as With `text`, all UTF-8 is returned as `"text":`, JSON included.
  */
 export const payloadMembers = (bytes: Uint8Array, as: 'json' | 'text'): string => {
   const text = toUtf8(bytes)
   if (text === undefined) return `"base64":"${toBase64(bytes)}"`
-  if (as === 'json' && isJsonText(text)) return `"payload":${text}`
+  if (as === 'json' && isPayload(text)) return `"payload":${text}`
   return `"text":${JSON.stringify(text)}`
 }

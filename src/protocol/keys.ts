@@ -69,6 +69,8 @@ export const KEY_TEMPLATES = {
   job: 'emq:{q}:job:<id>',
   /** string with a TTL: the id of the job that was enqueued under an idempotency key. */
   idempotency: 'emq:{q}:de:<key>',
+  /** string with a TTL: the ids of the batch that was enqueued under an idempotency key, in order. */
+  batch: 'emq:{q}:de:<batchKey>',
   /** The jobs that a batch claim returned, with a TTL. */
   claim: 'emq:{q}:claim:<claimId>',
 } as const
@@ -94,7 +96,7 @@ export function fillKey(template: string, values: Readonly<Record<string, unknow
   return isComplete ? key : undefined
 }
 
-type Words = 'job' | 'idempotency' | 'claim'
+type Words = 'job' | 'idempotency' | 'batch' | 'claim'
 
 /** The Redis keys of one queue. */
 export type Keyspace = { readonly [Name in Exclude<keyof typeof KEY_TEMPLATES, Words>]: string } & {
@@ -112,7 +114,7 @@ export type Keyspace = { readonly [Name in Exclude<keyof typeof KEY_TEMPLATES, W
 export function keyspace(queue: string): Keyspace {
   const entries = Object.entries(KEY_TEMPLATES).map(([name, template]) => {
     const fill = (word = ''): string =>
-      fillKey(template, { q: queue, id: word, key: word, claimId: word }) ?? ''
+      fillKey(template, { q: queue, id: word, key: word, batchKey: word, claimId: word }) ?? ''
     return [name, template.includes('<') ? fill : fill()]
   })
   const keys = Object.fromEntries(entries) as Omit<Keyspace, 'jobPrefix'>

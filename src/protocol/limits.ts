@@ -11,12 +11,18 @@ export type Limits = {
   readonly maxBodyBytes: number
   /** How long one call to Redis may take, in milliseconds. */
   readonly redisTimeoutMs: number
+  /** Claims of one token that may wait at once in an isolate. */
+  readonly maxWaiting: number
+  /** After this time without a wake-up, a waiting claim claims again, in milliseconds. */
+  readonly relookMs: number
 }
 
 export const DEFAULT_LIMITS: Limits = {
   maxPayloadBytes: 256 * 1024,
   maxBodyBytes: 5 * 1024 * 1024,
   redisTimeoutMs: 5_000,
+  maxWaiting: 200,
+  relookMs: 20_000,
 }
 
 export const MAX_JOBS_PER_ENQUEUE = 1000
@@ -46,7 +52,7 @@ export const DEFAULT_BACKOFF_BASE_MS = 1_000
 export const MAX_BACKOFF_MAX_MS = 86_400_000
 export const DEFAULT_BACKOFF_MAX_MS = 600_000
 
-/** Jobs that one promote, reap, drain or redrive moves at the most. */
+/** Jobs that one promote, reap, purge or redrive moves at the most. */
 export const MAX_MOVE_LIMIT = 1000
 export const DEFAULT_MOVE_LIMIT = 100
 
@@ -59,7 +65,10 @@ export const MAX_QUEUE_CAP = 10_000_000
 export const MAX_PAGE = 200
 export const DEFAULT_PAGE = 50
 
-export const MAX_WAIT_MS = 25_000
+export const MAX_WAIT_MS = 60_000
 
-/** Payload bytes of one batch claim: the batch stops short of it. */
-export const MAX_CLAIM_BYTES = 8 * 1024 * 1024
+/** Payload bytes of one batch claim, as JSON writes them: the batch stops short of it. */
+export const MAX_CLAIM_BYTES = 4 * 1024 * 1024
+
+/** The largest value of the setting `maxPayloadBytes`. A larger job than a batch may hold is claimed alone. */
+export const LARGEST_PAYLOAD_BYTES = 8 * 1024 * 1024

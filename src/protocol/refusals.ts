@@ -13,6 +13,8 @@ export type Result<T> =
 export type Refusal =
   | { readonly refused: 'stale'; readonly reason: StaleReason }
   | { readonly refused: 'gone' | 'wrong_kind' | 'locked' | 'overloaded' }
+  /** The idempotency key of a batch belongs to a batch of another size. */
+  | { readonly refused: 'key_reused' }
   /** Without a state when the row names an unknown one. */
   | { readonly refused: 'wrong_state'; readonly state?: JobState }
 
@@ -45,6 +47,8 @@ export function parseRefusal(text: string): Refusal | undefined {
     }
     case 'EMQLOCK':
       return { refused: 'locked' }
+    case 'EMQKEY':
+      return { refused: 'key_reused' }
     case 'EMQFULL':
       return { refused: 'overloaded' }
     default:

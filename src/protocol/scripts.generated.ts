@@ -14,11 +14,22 @@ end
   budget: `-- block: budget\n-- The budget of a job: attempts used, how many it may use (0 = no limit), and whether all of them are used. The limit
 -- is the value of the call, else the job's, else the queue's.
 local function budget(attempts, base, ofCall, ofJob, policy)
-  local used = (tonumber(attempts) or 0) - (tonumber(base) or 0)
+  local used = (whole(attempts) or 0) - (whole(base) or 0)
   local limit = tonumber(ofCall) or whole(ofJob) or policy.maxAttempts
   return used, limit, limit > 0 and used >= limit
 end
 -- end: budget\n`,
+  bury: `-- block: bury\n-- Moves jobs that nobody will claim to dead. The caller removes their ids from the set they were in and from start-by.
+local function bury(ids, reason, keys, jobPrefix, now)
+  local entries = {}
+  for _, id in ipairs(ids) do
+    write('HSET', jobPrefix .. id, 'state', 'dead', 'died_at', ms(now), 'last_error', reason)
+    append(entries, 0, id)
+  end
+  chunked('ZADD', keys.dead, entries)
+  count(keys.failed, #ids)
+end
+-- end: bury\n`,
   chunked: `-- block: chunked\n-- Runs a command with many values, a thousand at a time, because Lua passes only a few thousand values to one call.
 -- Without a key, the values are the keys.
 local function chunked(command, key, values)
@@ -52,21 +63,10 @@ local function due(set, now, limit)
   return ids, 1
 end
 -- end: due\n`,
-  expire: `-- block: expire\n-- Moves expired jobs to dead. The caller removes their ids from the set they were in and from start-by.
-local function expire(ids, keys, jobPrefix)
-  local entries = {}
-  for _, id in ipairs(ids) do
-    write('HSET', jobPrefix .. id, 'state', 'dead', 'last_error', 'expired')
-    append(entries, 0, id)
-  end
-  chunked('ZADD', keys.dead, entries)
-  count(keys.failed, #ids)
-end
--- end: expire\n`,
   failure: `-- block: failure\n-- The fields that record a failure: the last error, and a ring of the last five with attempt, instant and error.
 local function failure(attempt, now, error, failures)
-  local nth = (tonumber(failures) or 0) + 1
-  local entry = attempt .. ' ' .. string.format('%.0f', now) .. ' ' .. error
+  local nth = (whole(failures) or 0) + 1
+  local entry = attempt .. ' ' .. ms(now) .. ' ' .. error
   return 'last_error', error, 'failures', nth, 'error:' .. nth % 5, entry
 end
 -- end: failure\n`,
@@ -85,12 +85,24 @@ local function isJob(row)
   return read('HEXISTS', row, 'payload') == 1
 end
 -- end: isJob\n`,
+  jsonBytes: `-- block: jsonBytes\n-- The bytes of a text in a response: JSON writes a control character in six bytes, a quote and a backslash in two.
+local function jsonBytes(text)
+  local _, controls = string.gsub(text, '%c', '')
+  local _, escaped = string.gsub(text, '["\\\\]', '')
+  return #text + 5 * controls + escaped
+end
+-- end: jsonBytes\n`,
   livesElsewhere: `-- block: livesElsewhere\n-- Whether an id in \`set\` is a duplicate entry of a job that is in \`home\`, the set that its row names. The id of a ghost
 -- may have been enqueued again: the job stays where its row says.
 local function livesElsewhere(id, set, home)
   return home and home ~= set and redis.call('ZSCORE', home, id)
 end
 -- end: livesElsewhere\n`,
+  ms: `-- block: ms\n-- An instant in ms as text: Lua itself writes large numbers with an exponent.
+local function ms(instant)
+  return string.format('%.0f', instant)
+end
+-- end: ms\n`,
   occupant: `-- block: occupant\n-- What is stored at a row: 'job', 'rest' (the half row of a ghost, or a key of another type), or nil.
 local function occupant(row)
   local fields = read('HKEYS', row)
@@ -111,7 +123,7 @@ local function policyOf(maxAttempts, backoffBaseMs, backoffMaxMs)
 end
 -- end: policyOf\n`,
   promote: `-- block: promote\n-- Moves due ids from schedule to pending. Returns the number of moved jobs and of ghosts.
-local function promote(ids, keys, jobPrefix)
+local function promote(ids, keys, jobPrefix, now)
   local moved, dropped = {}, 0
   for _, id in ipairs(ids) do
     local row = jobPrefix .. id
@@ -122,7 +134,7 @@ local function promote(ids, keys, jobPrefix)
       local home = stays and setOf(state, keys)
       if home then stays = livesElsewhere(id, keys.schedule, home) end
       if not stays then
-        write('HSET', row, 'state', 'pending')
+        if state ~= 'pending' then write('HSET', row, 'state', 'pending', 'since', ms(now)) end
         append(moved, 0, id)
       end
     else
@@ -150,21 +162,20 @@ local function reap(ids, keys, jobPrefix, policy, now, jitter)
   for i, id in ipairs(ids) do
     local row = jobPrefix .. id
     if isJob(row) then
-      local token, base, maxAttempts, lapses, failures, lastError, state = unpack(redis.call('HMGET', row,
-        'attempts', 'base', 'max_attempts', 'lapses', 'failures', 'last_error', 'state'))
+      local token, base, maxAttempts, lapses, failures, state = unpack(redis.call('HMGET', row,
+        'attempts', 'base', 'max_attempts', 'lapses', 'failures', 'state'))
       if not livesElsewhere(id, keys.active, setOf(state, keys)) then
-        token, lapses = token or '0', (tonumber(lapses) or 0) + 1
+        token, lapses = token or '0', (whole(lapses) or 0) + 1
         local used, limit, isSpent = budget(token, base, nil, maxAttempts, policy)
         local function mark(newState, ...)
           write('HSET', row, 'state', newState, 'lapsed', token, 'lapses', lapses, ...)
         end
-        if isSpent then
-          local reason = 'lease expired on attempt ' .. used .. ' of ' .. limit
-          if lastError then mark('dead', failure(token, now, reason, failures))
-          else mark('dead', 'last_error', reason) end
+        if isSpent or unmintable(token) then
+          local reason = isSpent and 'lease expired on attempt ' .. used .. ' of ' .. limit or unmintable(token)
+          mark('dead', 'died_at', ms(now), failure(token, now, reason, failures))
           append(died, 0, id)
         elseif lapses == 1 then
-          mark('pending')
+          mark('pending', 'since', ms(now))
           append(back, 0, id)
         else
           -- A poison job must not starve the healthy jobs behind it.
@@ -193,8 +204,8 @@ local function redrive(id, row, keys)
   if state ~= 'dead' then return state or 'unknown' end
   redis.call('ZADD', keys.pending, 0, id)
   redis.call('ZREM', keys.dead, id)
-  redis.call('HSET', row, 'state', 'pending', 'base', attempts or '0')
-  redis.call('HDEL', row, 'lapsed', 'lapses', 'start_by')
+  redis.call('HSET', row, 'state', 'pending', 'base', attempts or '0', 'since', ms(clock()))
+  redis.call('HDEL', row, 'lapsed', 'lapses', 'start_by', 'died_at')
   if startBy then redis.call('ZREM', keys.startBy, id) end
 end
 -- end: redrive\n`,
@@ -229,7 +240,7 @@ local function sweep(keys, jobPrefix, policy, now, jitter, limit, nextDue, nextL
   local swept = {promoted = 0, reaped = 0, died = 0, dropped = 0}
   if nextDue and nextDue <= now then
     local ids = due(keys.schedule, now, limit)
-    swept.promoted, swept.dropped = promote(ids, keys, jobPrefix)
+    swept.promoted, swept.dropped = promote(ids, keys, jobPrefix, now)
     nextDue = firstScore(keys.schedule)
   end
   if nextLapse and nextLapse <= now then
@@ -243,6 +254,12 @@ local function sweep(keys, jobPrefix, policy, now, jitter, limit, nextDue, nextL
   return swept, nextDue, nextLapse
 end
 -- end: sweep\n`,
+  unmintable: `-- block: unmintable\n-- Why the next claim cannot mint a token: attempts that another client wrote may be no number, or too large; nil if it can.
+local function unmintable(attempts)
+  local number = whole(attempts or '0')
+  if not number or number >= 2 ^ 53 - 1 then return 'attempts is not a number that can be counted up' end
+end
+-- end: unmintable\n`,
   whole: `-- block: whole\n-- The number in a setting or a row: whole and not negative; nil for anything else.
 local function whole(text)
   local number = tonumber(text)
@@ -415,7 +432,7 @@ return {id, redis.call('HGET', jk, 'payload'), att}
   },
   claim_many: {
     name: "claim_many",
-    sha1: "c55731acb99ae09d19e67bed98f8036ac57a6e49",
+    sha1: "773690cc5a242148590431af0855d59da1c3d5da",
     keys: ["emq:{q}:active","emq:{q}:pending","emq:{q}:schedule","emq:{q}:dead","emq:{q}:metrics:failed","emq:{q}:metrics:ghosts","emq:{q}:meta","emq:{q}:start-by"],
     optionalKeys: ["emq:{q}:claim:<claimId>"],
     args: ["jobPrefix","leaseMs","limit","jitter"],
@@ -423,7 +440,7 @@ return {id, redis.call('HGET', jk, 'payload'), att}
     source: `-- claim_many: sweeps the queue, then leases the oldest pending jobs, each with its fencing token.
 -- MOVE:
 --   pending -> active; scheduled -> pending; active -> pending | scheduled | dead
---   pending -> dead for a job past its startBy
+--   pending -> dead for a job past its startBy, or without a number of attempts
 -- KEYS:
 --   active    emq:{q}:active
 --   pending   emq:{q}:pending
@@ -441,7 +458,8 @@ return {id, redis.call('HGET', jk, 'payload'), att}
 --   limit      jobs
 --   jitter     0 <= jitter < 1
 -- REPLIES:
---   {ok | paused | full, ms until the next job is due or lapses or -1, then for each job id, payload, token, leaseMs}
+--   {ok | paused | full, ms until the next job is due or lapses or -1, then for each job id, payload, token, leaseMs,
+--     attempts used of its budget (this one included), its budget (0 = no limit), headers or empty}
 -- REPEATABLE:
 --   with a claim key: a repeat returns the jobs of the claim that are still leased, with the same tokens
 --   no without a claim key: a repeat takes other jobs
@@ -457,8 +475,10 @@ local keys = {
 }
 local args = {jobPrefix = ARGV[1], leaseMs = ARGV[2], limit = ARGV[3], jitter = ARGV[4]}
 -- end: prologue
-${BLOCKS.read}${BLOCKS.write}${BLOCKS.chunked}${BLOCKS.append}${BLOCKS.clock}${BLOCKS.whole}${BLOCKS.count}${BLOCKS.isJob}${BLOCKS.setOf}${BLOCKS.livesElsewhere}${BLOCKS.removeGhost}${BLOCKS.policyOf}${BLOCKS.budget}${BLOCKS.backoff}${BLOCKS.failure}${BLOCKS.isExpired}${BLOCKS.expire}${BLOCKS.firstScore}${BLOCKS.due}${BLOCKS.promote}${BLOCKS.reap}${BLOCKS.sweep}
-local MAX_BYTES, SWEEP_LIMIT, ROUNDS = 8 * 1024 * 1024, 100, 10
+${BLOCKS.read}${BLOCKS.write}${BLOCKS.chunked}${BLOCKS.append}${BLOCKS.clock}${BLOCKS.whole}${BLOCKS.ms}${BLOCKS.unmintable}${BLOCKS.count}${BLOCKS.isJob}${BLOCKS.setOf}${BLOCKS.livesElsewhere}${BLOCKS.removeGhost}${BLOCKS.policyOf}${BLOCKS.budget}${BLOCKS.backoff}${BLOCKS.failure}${BLOCKS.isExpired}${BLOCKS.jsonBytes}${BLOCKS.bury}${BLOCKS.firstScore}${BLOCKS.due}${BLOCKS.promote}${BLOCKS.reap}${BLOCKS.sweep}
+local MAX_BYTES, SWEEP_LIMIT, ROUNDS = 4 * 1024 * 1024, 100, 10
+-- Leases are extended: a claim is remembered for longer than the lease that it gave.
+local REMEMBER_MS = 60000
 local limit = math.max(0, math.floor(tonumber(args.limit)))
 local maxAttempts, backoffBaseMs, backoffMaxMs, paused, leaseOfQueue, maxActive = unpack(redis.call('HMGET', keys.meta,
   'maxAttempts', 'backoffBaseMs', 'backoffMaxMs', 'paused', 'leaseMs', 'maxActive'))
@@ -477,16 +497,22 @@ local function peek()
   return limit > 0 and redis.call('ZRANGE', keys.pending, 0, limit - 1) or {}
 end
 
+local function job(id, payload, token, leaseMs, base, maxAttempts, headers)
+  local used, budgetOfJob = budget(token, base, nil, maxAttempts, policy)
+  return id, payload, token, leaseMs, used, budgetOfJob, headers or ''
+end
+
 -- The jobs that an earlier run of this claim leased, if its reply was lost.
 local function leasedBefore()
-  local reply, words = {'ok', -1}, {}
+  local reply, words = {'ok', waitMs()}, {}
   for word in string.gmatch(read('GET', keys.claim) or '', '%S+') do append(words, word) end
   for i = 1, #words, 2 do
     local id, token = words[i], words[i + 1]
-    local payload, attempts, state = unpack(read('HMGET', args.jobPrefix .. id, 'payload', 'attempts', 'state') or {})
+    local payload, attempts, state, base, maxAttempts, headers = unpack(read('HMGET', args.jobPrefix .. id,
+      'payload', 'attempts', 'state', 'base', 'max_attempts', 'headers') or {})
     local deadline = tonumber(redis.call('ZSCORE', keys.active, id) or 0)
     if payload and attempts == token and state == 'active' and deadline > now then
-      append(reply, id, payload, token, deadline - now)
+      append(reply, job(id, payload, token, deadline - now, base, maxAttempts, headers))
     end
   end
   return #reply > 2 and reply or nil
@@ -514,7 +540,7 @@ end
 
 -- All reads first, then all writes.
 local reply, given, leased, remembered = {'ok', -1}, 0, {}, {}
-local left, expired, unindexed, ghostRows = {}, {}, {}, {}
+local left, expired, broken, unindexed, ghostRows = {}, {}, {}, {}, {}
 local bytes, isFull = 0, false
 for round = 1, limit > 0 and ROUNDS or 0 do
   -- The first read is for as many as are wanted; after ids that are skipped, the next ones read further.
@@ -524,19 +550,23 @@ for round = 1, limit > 0 and ROUNDS or 0 do
   for _, id in ipairs(ids) do
     if given == limit then break end
     local row = args.jobPrefix .. id
-    local payload, attempts, startBy = unpack(read('HMGET', row, 'payload', 'attempts', 'start_by') or {})
+    local payload, attempts, startBy, base, maxAttempts, headers = unpack(read('HMGET', row,
+      'payload', 'attempts', 'start_by', 'base', 'max_attempts', 'headers') or {})
+    local size = payload and jsonBytes(payload) + jsonBytes(headers or '')
     if not payload then
       append(ghostRows, row)
     elseif isExpired(attempts, startBy, now) then
       append(expired, id)
       append(unindexed, id)
-    elseif given > 0 and bytes + #payload > MAX_BYTES then
+    elseif unmintable(attempts) then
+      append(broken, id)
+    elseif given > 0 and bytes + size > MAX_BYTES then
       isFull = true
       break
     else
-      local token = string.format('%.0f', (tonumber(attempts) or 0) + 1)
-      given, bytes = given + 1, bytes + #payload
-      append(reply, id, payload, token, lease)
+      local token = ms((whole(attempts) or 0) + 1)
+      given, bytes = given + 1, bytes + size
+      append(reply, job(id, payload, token, lease, base, maxAttempts, headers))
       append(leased, now + lease, id)
       append(remembered, id, token)
       if startBy then append(unindexed, id) end
@@ -551,17 +581,21 @@ end
 for i = 1, #remembered, 2 do
   write('HSET', args.jobPrefix .. remembered[i], 'state', 'active', 'attempts', remembered[i + 1])
 end
-expire(expired, keys, args.jobPrefix)
+bury(expired, 'expired', keys, args.jobPrefix, now)
+-- A token that no route accepts must never be handed out.
+bury(broken, 'attempts is not a number that can be counted up', keys, args.jobPrefix, now)
 chunked('ZADD', keys.active, leased)
 chunked('ZREM', keys.pending, left)
 chunked('ZREM', keys.startBy, unindexed)
 chunked('DEL', nil, ghostRows)
 count(keys.ghosts, #ghostRows)
-if given == 0 then
-  reply[2] = waitMs()
-elseif keys.claim and lease >= 1 then
-  redis.call('SET', keys.claim, table.concat(remembered, ' '), 'PX', math.floor(lease))
+if given > 0 then
+  nextLapse = math.min(nextLapse or math.huge, now + lease)
+  if keys.claim then
+    redis.call('SET', keys.claim, table.concat(remembered, ' '), 'PX', math.floor(lease) + REMEMBER_MS)
+  end
 end
+reply[2] = waitMs()
 return reply
 `,
   },
@@ -658,10 +692,10 @@ return 1
   },
   enqueue_many: {
     name: "enqueue_many",
-    sha1: "98eb891bb2b36f12c4f1ee5a195d4fc83df75334",
-    keys: ["emq:{q}:pending","emq:{q}:schedule","emq:{q}:active","emq:{q}:dead","emq:{q}:meta","emq:{q}:start-by"],
+    sha1: "4fa16e4299052a73e42909eba726352778f7a62f",
+    keys: ["emq:{q}:pending","emq:{q}:schedule","emq:{q}:active","emq:{q}:dead","emq:{q}:meta","emq:{q}:start-by","emq:{q}:de:<batchKey>"],
     keysEach: ["emq:{q}:job:<id>","emq:{q}:de:<key>"],
-    args: [],
+    args: ["batchTtlMs"],
     argsEach: ["id","payload","delayMs","runAt","startBy","maxAttempts","idempotencyTtlMs","explicit"],
     repeatable: true,
     source: `-- enqueue_many: adds new jobs to pending or, with a time of their own, to schedule; each job has its own reply.
@@ -673,10 +707,13 @@ return 1
 --   dead      emq:{q}:dead
 --   meta      emq:{q}:meta
 --   startBy   emq:{q}:start-by
+--   batch     emq:{q}:de:<batchKey>
 -- KEYS EACH:
 --   row       emq:{q}:job:<id>
 -- KEYS EACH WITH idempotencyTtlMs:
 --   firstId   emq:{q}:de:<key>
+-- ARGV:
+--   batchTtlMs        ms; empty = no idempotency key for the whole batch
 -- ARGV EACH:
 --   id
 --   payload           bytes
@@ -688,20 +725,25 @@ return 1
 --   explicit          1 = the caller chose the id
 -- REPLIES:
 --   for each job a pair {enqueued | scheduled | duplicate, id} or {EMQKIND | EMQFULL, id}
--- REPEATABLE: yes, a repeat returns duplicate while the job exists, or while its idempotency key is remembered
+--   {taken, id} for a job whose minted id is another job's; then nothing is stored: mint other ids and repeat
+--   EMQKEY if the key of the batch belongs to a batch of another size
+-- REPEATABLE: yes, a repeat returns duplicate while the job exists, or while an idempotency key is remembered
 -- COST:
 --   3 commands for one plain job (EXISTS, ZADD, HSET), 1 more for each further job (HSET)
+--   2 more for the key of the batch (GET, SET)
 --   more for an existing row, settings, an idempotency key, a time of its own or an id that the caller chose
 -- prologue
 local keys = {
   pending = KEYS[1], schedule = KEYS[2], active = KEYS[3], dead = KEYS[4], meta = KEYS[5], startBy = KEYS[6],
+  batch = KEYS[7],
 }
+local args = {batchTtlMs = ARGV[1]}
 local items = {}
-local further = 6 + #ARGV / 8
-for nth = 1, #ARGV / 8 do
-  local at = (nth - 1) * 8
+local further = 7 + (#ARGV - 1) / 8
+for nth = 1, (#ARGV - 1) / 8 do
+  local at = 1 + (nth - 1) * 8
   items[nth] = {
-    row = KEYS[6 + nth], id = ARGV[at + 1], payload = ARGV[at + 2], delayMs = ARGV[at + 3], runAt = ARGV[at + 4],
+    row = KEYS[7 + nth], id = ARGV[at + 1], payload = ARGV[at + 2], delayMs = ARGV[at + 3], runAt = ARGV[at + 4],
     startBy = ARGV[at + 5], maxAttempts = ARGV[at + 6], idempotencyTtlMs = ARGV[at + 7], explicit = ARGV[at + 8],
   }
   if items[nth].idempotencyTtlMs ~= '' then
@@ -711,6 +753,24 @@ for nth = 1, #ARGV / 8 do
 end
 -- end: prologue
 ${BLOCKS.read}${BLOCKS.chunked}${BLOCKS.append}${BLOCKS.clock}${BLOCKS.whole}${BLOCKS.occupant}
+-- A repeat of a batch under its key gets the ids of the first request. \`-\` stands for a job that was not stored.
+if args.batchTtlMs ~= '' then
+  local first = read('GET', keys.batch)
+  if first then
+    local replies = {}
+    for id in string.gmatch(first, '%S+') do
+      local nth = #replies / 2 + 1
+      if id == '-' and items[nth] then
+        append(replies, 'EMQFULL', items[nth].id)
+      else
+        append(replies, 'duplicate', id)
+      end
+    end
+    if #replies ~= #items * 2 then return redis.error_reply('EMQKEY the key belongs to another batch') end
+    return replies
+  end
+end
+
 -- One EXISTS finds the plain case: none of the rows exists, no settings, and no set that may contain a chosen id.
 local looked, isChosen, isTimed = {keys.meta}, false, false
 for _, item in ipairs(items) do
@@ -741,9 +801,9 @@ local function enqueue(item)
   if first then return 'duplicate', first end
   local found = seen[id] or not isPlain and occupant(item.row)
   local isDuplicate = found == 'job'
+  if isDuplicate and not isExplicit then return 'taken' end
   if not isDuplicate and room <= 0 then return 'EMQFULL' end
-  -- A minted id that is taken is a collision: the idempotency key must not name another caller's job.
-  if item.firstId and (not isDuplicate or isExplicit) then
+  if item.firstId then
     firstIds[item.firstId] = id
     append(named, item)
   end
@@ -772,11 +832,14 @@ local function enqueue(item)
   return 'enqueued'
 end
 
-local replies = {}
+local replies, batch, isTaken = {}, {}, false
 for _, item in ipairs(items) do
   local status, id = enqueue(item)
   append(replies, status, id or item.id)
+  append(batch, (status == 'EMQFULL' or status == 'EMQKIND') and '-' or id or item.id)
+  isTaken = isTaken or status == 'taken'
 end
+if isTaken then return replies end
 -- The sets first: a run that fails in between leaves ghosts, which any claim drops, and not rows that block their ids.
 chunked('ZADD', keys.pending, toPending)
 chunked('ZADD', keys.schedule, toSchedule)
@@ -789,12 +852,13 @@ for _, job in ipairs(rows) do
   redis.call('HSET', job.row, unpack(job.fields))
 end
 for _, item in ipairs(named) do redis.call('SET', item.firstId, item.id, 'PX', item.idempotencyTtlMs) end
+if args.batchTtlMs ~= '' then redis.call('SET', keys.batch, table.concat(batch, ' '), 'PX', args.batchTtlMs) end
 return replies
 `,
   },
   list: {
     name: "list",
-    sha1: "dd10bfae390465f142291e2d32861707d6a23fec",
+    sha1: "850201d9e04f441b24ff21b7bc82bd11862c5227",
     keys: ["emq:{q}:<set>"],
     args: ["jobPrefix","by","first","last","order","offset","limit","withError","withPayload","after?","again?"],
     repeatable: true,
@@ -826,8 +890,8 @@ local args = {
   limit = ARGV[7], withError = ARGV[8], withPayload = ARGV[9], after = ARGV[10], again = ARGV[11],
 }
 -- end: prologue
-${BLOCKS.read}${BLOCKS.append}${BLOCKS.isJob}
-local MAX_BYTES = 8 * 1024 * 1024
+${BLOCKS.read}${BLOCKS.append}${BLOCKS.jsonBytes}${BLOCKS.isJob}
+local MAX_BYTES = 4 * 1024 * 1024
 local limit, again, isReverse = tonumber(args.limit), tonumber(args.again or 0), args.order == 'REV'
 local range = {keys.set, args.first, args.last, args.by}
 if isReverse then append(range, 'REV') end
@@ -860,7 +924,7 @@ for i = 1, #found, step do
         -- A state of nil marks a ghost: a job without a state has an empty one.
         job[1] = job[1] or ''
       end
-      bytes = bytes + #(job[7] or '')
+      bytes = bytes + jsonBytes(job[7] or '') + jsonBytes(job[6] or '')
     end
     -- A short page is legal: the cursor continues after its last job.
     if not job or bytes > MAX_BYTES and jobs > 0 then
@@ -915,7 +979,7 @@ return planned
   },
   promote: {
     name: "promote",
-    sha1: "4da10c4dfb11b93e47c6e3af889dd315d48ca642",
+    sha1: "8acd70c1c89f464bb73816c72e0a5297d584efa9",
     keys: ["emq:{q}:schedule","emq:{q}:pending"],
     optionalKeys: ["emq:{q}:metrics:ghosts","emq:{q}:active","emq:{q}:dead"],
     args: ["jobPrefix","limit","report?"],
@@ -944,10 +1008,10 @@ return planned
 local keys = {schedule = KEYS[1], pending = KEYS[2], ghosts = KEYS[3], active = KEYS[4], dead = KEYS[5]}
 local args = {jobPrefix = ARGV[1], limit = ARGV[2], report = ARGV[3]}
 -- end: prologue
-${BLOCKS.read}${BLOCKS.write}${BLOCKS.chunked}${BLOCKS.append}${BLOCKS.clock}${BLOCKS.count}${BLOCKS.isJob}${BLOCKS.setOf}${BLOCKS.livesElsewhere}${BLOCKS.removeGhost}${BLOCKS.due}${BLOCKS.promote}
+${BLOCKS.read}${BLOCKS.write}${BLOCKS.chunked}${BLOCKS.append}${BLOCKS.clock}${BLOCKS.ms}${BLOCKS.count}${BLOCKS.isJob}${BLOCKS.setOf}${BLOCKS.livesElsewhere}${BLOCKS.removeGhost}${BLOCKS.due}${BLOCKS.promote}
 local limit = math.max(0, math.floor(tonumber(args.limit)))
 local ids, more = due(keys.schedule, clock(), limit)
-local moved, dropped = promote(ids, keys, args.jobPrefix)
+local moved, dropped = promote(ids, keys, args.jobPrefix, clock())
 return args.report and {moved, dropped, more} or moved
 `,
   },
@@ -998,7 +1062,7 @@ return {#purged, redis.call('ZCARD', keys.set) > 0 and 1 or 0}
   },
   reap: {
     name: "reap",
-    sha1: "541505e7e3ef358f1a6024a0165d82dfc9baf6c2",
+    sha1: "8b2daa4352bfc748775a191919abff98aafbd5b3",
     keys: ["emq:{q}:active","emq:{q}:pending","emq:{q}:schedule","emq:{q}:dead","emq:{q}:metrics:failed","emq:{q}:metrics:ghosts","emq:{q}:meta"],
     args: ["jobPrefix","limit","jitter?"],
     repeatable: true,
@@ -1030,7 +1094,7 @@ local keys = {
 }
 local args = {jobPrefix = ARGV[1], limit = ARGV[2], jitter = ARGV[3]}
 -- end: prologue
-${BLOCKS.read}${BLOCKS.write}${BLOCKS.chunked}${BLOCKS.append}${BLOCKS.clock}${BLOCKS.whole}${BLOCKS.count}${BLOCKS.isJob}${BLOCKS.setOf}${BLOCKS.livesElsewhere}${BLOCKS.removeGhost}${BLOCKS.policyOf}${BLOCKS.budget}${BLOCKS.backoff}${BLOCKS.failure}${BLOCKS.due}${BLOCKS.reap}
+${BLOCKS.read}${BLOCKS.write}${BLOCKS.chunked}${BLOCKS.append}${BLOCKS.clock}${BLOCKS.whole}${BLOCKS.ms}${BLOCKS.unmintable}${BLOCKS.count}${BLOCKS.isJob}${BLOCKS.setOf}${BLOCKS.livesElsewhere}${BLOCKS.removeGhost}${BLOCKS.policyOf}${BLOCKS.budget}${BLOCKS.backoff}${BLOCKS.failure}${BLOCKS.due}${BLOCKS.reap}
 local now = clock()
 local ids, more = due(keys.active, now, math.max(0, math.floor(tonumber(args.limit))))
 local died, dropped = 0, 0
@@ -1043,7 +1107,7 @@ return args.jitter and {#ids, died, dropped, more} or #ids
   },
   redrive: {
     name: "redrive",
-    sha1: "fb4cc4a5b32d6dcdb17563a0da5435134fc3c96e",
+    sha1: "ccb613df490fec65ac03a4d449480ef30afa72dd",
     keys: ["emq:{q}:dead","emq:{q}:pending","emq:{q}:job:<id>","emq:{q}:start-by"],
     args: ["id"],
     repeatable: true,
@@ -1061,12 +1125,12 @@ return args.jitter and {#ids, died, dropped, more} or #ids
 --   0 = gone
 --   EMQSTATE job is <state>
 -- REPEATABLE: yes, a repeat is rejected as EMQSTATE job is pending
--- COST: 6 commands (HEXISTS, HMGET, ZADD, ZREM, HSET, HDEL)
+-- COST: 7 commands (HEXISTS, HMGET, ZADD, ZREM, TIME, HSET, HDEL)
 -- prologue
 local keys = {dead = KEYS[1], pending = KEYS[2], row = KEYS[3], startBy = KEYS[4]}
 local args = {id = ARGV[1]}
 -- end: prologue
-${BLOCKS.read}${BLOCKS.isJob}${BLOCKS.redrive}
+${BLOCKS.read}${BLOCKS.isJob}${BLOCKS.clock}${BLOCKS.ms}${BLOCKS.redrive}
 if not isJob(keys.row) then return 0 end
 local state = redrive(args.id, keys.row, keys)
 if state then return redis.error_reply('EMQSTATE job is ' .. state) end
@@ -1075,7 +1139,7 @@ return 1
   },
   redrive_many: {
     name: "redrive_many",
-    sha1: "8e3467cb7964bb764c050e9f05e208f7c9d36674",
+    sha1: "8b1f58cd019f815c39247b24714308eb74b69f7d",
     keys: ["emq:{q}:dead","emq:{q}:pending","emq:{q}:start-by"],
     args: ["jobPrefix","limit","from","to","scan","errorContains","dryRun"],
     repeatable: true,
@@ -1098,7 +1162,7 @@ return 1
 -- REPEATABLE: yes, a redriven job is no longer dead
 -- COST:
 --   1 command (ZRANGE)
---   then 1 for each job read (HMGET) and 6 a redriven job (HEXISTS, HMGET, ZADD, ZREM, HSET, HDEL)
+--   then 1 for each job read (HMGET), 6 a redriven job (HEXISTS, HMGET, ZADD, ZREM, HSET, HDEL) and 1 a run (TIME)
 -- prologue
 local keys = {dead = KEYS[1], pending = KEYS[2], startBy = KEYS[3]}
 local args = {
@@ -1106,7 +1170,7 @@ local args = {
   dryRun = ARGV[7],
 }
 -- end: prologue
-${BLOCKS.read}${BLOCKS.isJob}${BLOCKS.redrive}
+${BLOCKS.read}${BLOCKS.isJob}${BLOCKS.clock}${BLOCKS.ms}${BLOCKS.redrive}
 local limit, scan = tonumber(args.limit), tonumber(args.scan)
 local ids = redis.call('ZRANGE', keys.dead, args.from, args.to, 'BYLEX', 'LIMIT', 0, scan + 1)
 local redriven, last, looked = 0, '', 0
@@ -1170,7 +1234,7 @@ return existed and 1 or 0
   },
   reschedule: {
     name: "reschedule",
-    sha1: "bc483dc0661174cfde0c4451422acdc0b902a1d8",
+    sha1: "2b4cf174d41f5fb51fa7d4cab0c240d08cbebcef",
     keys: ["emq:{q}:schedule","emq:{q}:pending","emq:{q}:job:<id>"],
     args: ["id","delayMs","runAt"],
     repeatable: true,
@@ -1194,7 +1258,7 @@ return existed and 1 or 0
 local keys = {schedule = KEYS[1], pending = KEYS[2], row = KEYS[3]}
 local args = {id = ARGV[1], delayMs = ARGV[2], runAt = ARGV[3]}
 -- end: prologue
-${BLOCKS.read}${BLOCKS.clock}${BLOCKS.isJob}
+${BLOCKS.read}${BLOCKS.clock}${BLOCKS.ms}${BLOCKS.isJob}
 if not isJob(keys.row) then return {'gone', 0} end
 local state = redis.call('HGET', keys.row, 'state')
 if state ~= 'scheduled' then return redis.error_reply('EMQSTATE job is ' .. (state or 'unknown')) end
@@ -1206,13 +1270,13 @@ if runAt > clock() then
 end
 redis.call('ZADD', keys.pending, 0, args.id)
 redis.call('ZREM', keys.schedule, args.id)
-redis.call('HSET', keys.row, 'state', 'pending')
+redis.call('HSET', keys.row, 'state', 'pending', 'since', ms(clock()))
 return {'pending', 0}
 `,
   },
   retry: {
     name: "retry",
-    sha1: "818c7b113cc078ec820b4de206eec20272733bc9",
+    sha1: "dcf29812adddc30508093bb91978f33a93d1496f",
     keys: ["emq:{q}:active","emq:{q}:schedule","emq:{q}:dead","emq:{q}:job:<id>","emq:{q}:metrics:failed","emq:{q}:meta"],
     args: ["id","token","delayMs","maxAttempts","error","jitter?"],
     repeatable: true,
@@ -1247,7 +1311,7 @@ local args = {
   id = ARGV[1], token = ARGV[2], delayMs = ARGV[3], maxAttempts = ARGV[4], error = ARGV[5], jitter = ARGV[6],
 }
 -- end: prologue
-${BLOCKS.read}${BLOCKS.write}${BLOCKS.count}${BLOCKS.clock}${BLOCKS.whole}${BLOCKS.staleness}${BLOCKS.stale}${BLOCKS.policyOf}${BLOCKS.budget}${BLOCKS.backoff}${BLOCKS.failure}
+${BLOCKS.read}${BLOCKS.write}${BLOCKS.append}${BLOCKS.count}${BLOCKS.clock}${BLOCKS.whole}${BLOCKS.ms}${BLOCKS.staleness}${BLOCKS.stale}${BLOCKS.policyOf}${BLOCKS.budget}${BLOCKS.backoff}${BLOCKS.failure}
 local payload, attempts, state, lapsed, base, maxAttempts, failures, lastError = unpack(read('HMGET', keys.row,
   'payload', 'attempts', 'state', 'lapsed', 'base', 'max_attempts', 'failures', 'last_error') or {})
 if not payload then return redis.error_reply('EMQSTALE job gone') end
@@ -1272,7 +1336,9 @@ else
 end
 redis.call('ZREM', keys.active, args.id)
 if args.jitter or lastError then
-  redis.call('HSET', keys.row, 'state', newState, failure(attempts, now, args.error, failures))
+  local fields = {'state', newState, failure(attempts, now, args.error, failures)}
+  if isSpent then append(fields, 'died_at', ms(now)) end
+  redis.call('HSET', keys.row, unpack(fields))
 else
   -- In the short form a first failure adds no other field: other clients compare the whole row.
   redis.call('HSET', keys.row, 'state', newState, 'last_error', args.error)
@@ -1282,7 +1348,7 @@ return args.jitter and {newState, delay} or newState
   },
   settle: {
     name: "settle",
-    sha1: "ed542dbb560319e6ffc2a75509c8945c06640774",
+    sha1: "65e0ff682fc2b5dda8ed5e917bf68bf9c813bba0",
     keys: ["emq:{q}:active","emq:{q}:pending","emq:{q}:schedule","emq:{q}:dead","emq:{q}:metrics:completed","emq:{q}:metrics:failed","emq:{q}:metrics:ghosts","emq:{q}:meta","emq:{q}:start-by"],
     keysEach: ["emq:{q}:job:<id>"],
     args: [],
@@ -1335,7 +1401,7 @@ for nth = 1, #ARGV / 7 do
   }
 end
 -- end: prologue
-${BLOCKS.read}${BLOCKS.write}${BLOCKS.chunked}${BLOCKS.append}${BLOCKS.clock}${BLOCKS.whole}${BLOCKS.count}${BLOCKS.isJob}${BLOCKS.setOf}${BLOCKS.removeGhost}${BLOCKS.staleness}${BLOCKS.policyOf}${BLOCKS.budget}${BLOCKS.backoff}${BLOCKS.failure}
+${BLOCKS.read}${BLOCKS.write}${BLOCKS.chunked}${BLOCKS.append}${BLOCKS.clock}${BLOCKS.whole}${BLOCKS.ms}${BLOCKS.count}${BLOCKS.isJob}${BLOCKS.setOf}${BLOCKS.removeGhost}${BLOCKS.staleness}${BLOCKS.policyOf}${BLOCKS.budget}${BLOCKS.backoff}${BLOCKS.failure}
 local ACTIONS = {complete = true, retry = true, fail = true, release = true, extend = true}
 for _, item in ipairs(items) do
   if not ACTIONS[item.action] then return redis.error_reply('ERR settle has no such action') end
@@ -1380,7 +1446,7 @@ local function settle(item)
     local newState = delay > 0 and 'scheduled' or 'pending'
     write('ZADD', setOf(newState, keys), delay > 0 and clock() + delay or 0, id)
     redis.call('ZREM', keys.active, id)
-    redis.call('HSET', row, 'state', newState, 'base', string.format('%.0f', (tonumber(base) or 0) + 1))
+    redis.call('HSET', row, 'state', newState, 'base', ms((whole(base) or 0) + 1), 'since', ms(clock()))
     return newState, delay
   end
 
@@ -1397,7 +1463,9 @@ local function settle(item)
   local newState = dies and 'dead' or 'scheduled'
   write('ZADD', setOf(newState, keys), dies and 0 or clock() + delay, id)
   redis.call('ZREM', keys.active, id)
-  redis.call('HSET', row, 'state', newState, failure(token, clock(), item.error, failures))
+  local fields = {'state', newState, failure(token, clock(), item.error, failures)}
+  if dies then append(fields, 'died_at', ms(clock())) end
+  redis.call('HSET', row, unpack(fields))
   if not dies then return newState, delay end
   died = died + 1
   return newState, 0
@@ -1416,7 +1484,7 @@ return replies
   },
   sweep: {
     name: "sweep",
-    sha1: "b82f7855006c1f56caae96a827ff90b73aae59a5",
+    sha1: "73303cf5b4e1ad1af9c77e549d700832f4bc2db7",
     keys: ["emq:{q}:active","emq:{q}:pending","emq:{q}:schedule","emq:{q}:dead","emq:{q}:metrics:failed","emq:{q}:metrics:ghosts","emq:{q}:meta","emq:{q}:start-by"],
     args: ["jobPrefix","limit","jitter"],
     repeatable: true,
@@ -1438,7 +1506,7 @@ return replies
 --   limit      jobs of each kind
 --   jitter     0 <= jitter < 1
 -- REPLIES:
---   {now in ms, promoted, reaped, dead, ghosts, 1 if more is left, next useful visit in ms or -1 if there is none}
+--   {now in ms, promoted, reaped, dead, ghosts, 1 if more is left, next useful visit in ms or -1 if there is none, pending}
 -- REPEATABLE: yes, it moves what is due by the server's clock
 -- COST: 6 commands at rest (TIME, ZRANGE, ZRANGE, ZRANGE, ZCARD, ZCARD); more for what it moves
 -- prologue
@@ -1448,7 +1516,7 @@ local keys = {
 }
 local args = {jobPrefix = ARGV[1], limit = ARGV[2], jitter = ARGV[3]}
 -- end: prologue
-${BLOCKS.read}${BLOCKS.write}${BLOCKS.chunked}${BLOCKS.append}${BLOCKS.clock}${BLOCKS.whole}${BLOCKS.count}${BLOCKS.isJob}${BLOCKS.setOf}${BLOCKS.livesElsewhere}${BLOCKS.removeGhost}${BLOCKS.policyOf}${BLOCKS.budget}${BLOCKS.backoff}${BLOCKS.failure}${BLOCKS.isExpired}${BLOCKS.expire}${BLOCKS.firstScore}${BLOCKS.due}${BLOCKS.promote}${BLOCKS.reap}${BLOCKS.sweep}
+${BLOCKS.read}${BLOCKS.write}${BLOCKS.chunked}${BLOCKS.append}${BLOCKS.clock}${BLOCKS.whole}${BLOCKS.ms}${BLOCKS.unmintable}${BLOCKS.count}${BLOCKS.isJob}${BLOCKS.setOf}${BLOCKS.livesElsewhere}${BLOCKS.removeGhost}${BLOCKS.policyOf}${BLOCKS.budget}${BLOCKS.backoff}${BLOCKS.failure}${BLOCKS.isExpired}${BLOCKS.bury}${BLOCKS.firstScore}${BLOCKS.due}${BLOCKS.promote}${BLOCKS.reap}${BLOCKS.sweep}
 local limit, now = math.max(0, math.floor(tonumber(args.limit))), clock()
 local nextDue, nextLapse = firstScore(keys.schedule), firstScore(keys.active)
 local settings = {}
@@ -1473,7 +1541,7 @@ if nextExpiry and nextExpiry <= now then
       append(expired, id)
     end
   end
-  expire(expired, keys, args.jobPrefix)
+  bury(expired, 'expired', keys, args.jobPrefix, now)
   chunked('ZREM', keys.pending, ofPending)
   chunked('ZREM', keys.schedule, ofSchedule)
   chunked('ZREM', keys.startBy, ids)
@@ -1485,12 +1553,13 @@ local isMore = math.min(nextDue or math.huge, nextLapse or math.huge, nextExpiry
 -- The jobs of a queue with pending or active ones can lapse at any time: it is visited each minute. A queue with
 -- scheduled jobs only is visited when the first of them is due.
 local visitAt = -1
-if redis.call('ZCARD', keys.pending) > 0 or redis.call('ZCARD', keys.active) > 0 then
+local pending = redis.call('ZCARD', keys.pending)
+if pending > 0 or redis.call('ZCARD', keys.active) > 0 then
   visitAt = now
 elseif nextDue then
   visitAt = math.min(nextDue, nextExpiry or math.huge)
 end
-return {now, swept.promoted, swept.reaped, swept.died, swept.dropped, isMore and 1 or 0, visitAt}
+return {now, swept.promoted, swept.reaped, swept.died, swept.dropped, isMore and 1 or 0, visitAt, pending}
 `,
   },
 } as const

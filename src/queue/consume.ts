@@ -4,12 +4,14 @@
  * A claim with a limit is one run of the batch script, which reads the pause and sweeps in the same run. A claim without
  * a limit is one run of the contract's script, behind a sweep that this isolate remembers for a second.
  */
+
 import { accept, type Result, refuse, type StaleReason } from '../protocol/refusals.ts'
+import { call, type ScriptCall } from '../protocol/script-call.ts'
 import type { QueueContext, QueueRef } from './context.ts'
 import { claimRow, complete, type Retried } from './core.ts'
 import { type Reply, UpstreamError } from './redis.ts'
-import { bytes, groups, integer, list, text } from './replies.ts'
-import { call, run, type ScriptCall } from './scripts.ts'
+import { bytes, groups, integer, list, text, textMap } from './replies.ts'
+import { type PendingCall, run } from './scripts.ts'
 import { sweepForClaim } from './sweep.ts'
 
 /** A job in the hands of a consumer. */
@@ -20,11 +22,21 @@ export type ClaimedJob = {
   readonly token: number
   /** How much of the lease is left, in ms. */
   readonly leaseMs: number
+  /** Which attempt of its budget this is, from 1. Only of claims with a limit. */
+  readonly attempt?: number
+  /** The budget; 0 means no limit. Only of claims with a limit. */
+  readonly maxAttempts?: number
+  /** What the producer gave with the job. Only of claims with a limit. */
+  readonly headers?: Readonly<Record<string, string>> | undefined
 }
 
 export type Claimed = {
   readonly jobs: readonly ClaimedJob[]
   readonly paused: boolean
+  /** The claim returned no job but stopped early: the queue may not be empty. */
+  readonly more?: boolean
+  /** The queue has as many active jobs as it may have. */
+  readonly capped?: boolean
   /** Milliseconds until the next job is due or a lease lapses, when the script has read it. */
   readonly nextMs?: number | undefined
 }
@@ -72,12 +84,17 @@ function readClaim(reply: Reply | undefined): Claimed {
   const next = integer(nextMs)
   return {
     paused: text(status) === 'paused',
+    capped: text(status) === 'full',
+    more: text(status) === 'ok' && next === 0 && rest.length === 0,
     nextMs: next < 0 ? undefined : next,
-    jobs: groups(rest, 4).map(([id, payload, token, leaseMs]) => ({
+    jobs: groups(rest, 7).map(([id, payload, token, leaseMs, attempt, maxAttempts, headers]) => ({
       id: text(id),
       payload: bytes(payload) ?? new Uint8Array(),
       token: integer(token),
       leaseMs: integer(leaseMs),
+      attempt: integer(attempt),
+      maxAttempts: integer(maxAttempts),
+      headers: textMap(headers),
     })),
   }
 }
@@ -96,24 +113,32 @@ export async function claim(context: QueueContext, options: ClaimOptions): Promi
   if (rules.capped) return claimMany(context, 1, options)
   const leaseMs = options.leaseMs ?? rules.leaseMs
   for (let ghosts = 0; ghosts < MAX_GHOSTS; ghosts++) {
-    const job = await claimRow(context, leaseMs).catch(wrongType)
-    // The contract's script stops at a key of the wrong type. The batch script skips such a row, or reports such a set.
-    if (job === 'wrong type') return claimMany(context, 1, options)
-    if (job === undefined) break
+    const job = await claimRow(context, leaseMs).catch(unreadable)
+    // The contract's script stops at a key of the wrong type, and at attempts that it cannot count up. The batch script
+    // skips such a row, or reports such a set.
+    if (job === 'unreadable') return claimMany(context, 1, options)
+    if (job === undefined) return { jobs: [], paused: false }
     const { id, token, payload } = job
-    if (payload !== undefined) return { jobs: [{ id, token, payload, leaseMs }], paused: false }
-    await complete(context, id, token)
+    if (payload === undefined) await complete(context, id, token)
+    else if (Number.isSafeInteger(token) && token > 0)
+      return { jobs: [{ id, token, payload, leaseMs }], paused: false }
+    // No route accepts such a token, so nobody could settle the job.
+    else await fail(context, id, token, 'attempts is not a number that can be counted up')
   }
-  return { jobs: [], paused: false }
+  return { jobs: [], paused: false, more: true }
 }
 
-function wrongType(error: unknown): 'wrong type' {
-  if (error instanceof UpstreamError && error.ofAnotherType) return 'wrong type'
+function unreadable(error: unknown): 'unreadable' {
+  if (error instanceof UpstreamError && error.ofAnotherType) return 'unreadable'
   throw error
 }
 
+/** Whether the last claim of the queue in this isolate returned jobs. */
+export const wasBusy = ({ memory }: QueueContext): boolean => memory.wasBusy
+
 /** When to claim again after a claim that returned `jobs`, in ms: later while the queue stays empty. */
 export function hintMs({ memory }: QueueContext, jobs: number, nextMs: number | undefined): number {
+  memory.wasBusy = jobs > 0
   if (jobs > 0) {
     memory.emptyClaims = 0
     return 0
@@ -183,7 +208,7 @@ export async function settle(
   items: readonly Settlement[],
   next?: ClaimOptions & { readonly limit: number },
 ): Promise<{ results: Result<Settled>[]; claimed?: Claimed }> {
-  const calls = [settleCall(queue, items)]
+  const calls: PendingCall[] = [settleCall(queue, items)]
   if (next !== undefined) calls.push({ ...claimCall(queue, next.limit, next), isIncomplete: isEmptyClaim })
   const [settled, claimed] = await run(port, calls)
   const pairs = groups(list(settled), 2)

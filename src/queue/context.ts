@@ -21,9 +21,16 @@ export type QueueMemory = {
   readonly held: HeldClaims
   /** Claims in a row that returned no job. */
   emptyClaims: number
+  /** Whether the last claim returned jobs. */
+  wasBusy: boolean
 }
 
-export type QueueContext = QueueRef & { readonly minter: Minter; readonly memory: QueueMemory }
+export type QueueContext = QueueRef & {
+  readonly minter: Minter
+  readonly memory: QueueMemory
+  /** The Worker's clock, epoch ms. */
+  readonly now: () => number
+}
 
 /** Verbs without their first parameter, the context. */
 export type Bound<Verbs> = {
@@ -32,13 +39,31 @@ export type Bound<Verbs> = {
     : never
 }
 
-/** Binds verbs to a context. */
+/**
+ * Binds verbs to a context.
+ *
+ * @param after Called with each outcome, before the caller gets it.
+ */
 export function bind<
   Context,
   Verbs extends Record<keyof Verbs, (context: Context, ...rest: never[]) => unknown>,
->(context: Context, verbs: Verbs): Bound<Verbs> {
+>(
+  context: Context,
+  verbs: Verbs,
+  after: (verb: keyof Verbs, outcome: unknown, given: readonly unknown[]) => void = () => {},
+): Bound<Verbs> {
   const methods = Object.entries<(context: Context, ...rest: never[]) => unknown>(verbs)
   return Object.fromEntries(
-    methods.map(([name, verb]) => [name, (...rest: never[]) => verb(context, ...rest)]),
+    methods.map(([name, verb]) => [
+      name,
+      (...given: never[]) => {
+        const outcome = verb(context, ...given)
+        if (!(outcome instanceof Promise)) return outcome
+        return outcome.then((value) => {
+          after(name as keyof Verbs, value, given)
+          return value
+        })
+      },
+    ]),
   ) as Bound<Verbs>
 }

@@ -8,7 +8,8 @@ import { createServerClock } from './clock.ts'
 import { type Bound, bind, type QueueMemory } from './context.ts'
 import { createFence } from './fence.ts'
 import { probe } from './health.ts'
-import type { RedisPort } from './redis.ts'
+import { type News, newsOf } from './news.ts'
+import { type RedisPort, UpstreamError } from './redis.ts'
 import { createRegistry } from './registry.ts'
 import { createRememberedSweep } from './remembered-sweep.ts'
 import { sweepAll } from './sweep.ts'
@@ -19,6 +20,9 @@ const REMEMBERED_QUEUES = 1000
 
 /** Which wire versions to accept, and which one to claim on a database that has none; undefined claims none. */
 export type WireRules = { readonly wireAccept: readonly string[]; readonly wireClaim: string | undefined }
+
+/** Spreads the news of a queue. Never throws. */
+export type Tell = (queue: string, news: News) => void
 
 export type Queue = Bound<typeof verbs> & { readonly name: string }
 export type Database = ReturnType<typeof overPort>
@@ -31,10 +35,12 @@ export function createDatabase(
   port: RedisPort,
   { wireAccept, wireClaim }: WireRules,
   now: () => number = Date.now,
+  tell: Tell = () => {},
 ): OpenDatabase {
   const fence = createFence(port, { accept: wireAccept, claim: wireClaim })
   const isolate = {
     now,
+    tell,
     fence,
     clock: createServerClock(port, now),
     minter: createMinter({ now }),
@@ -51,24 +57,36 @@ export function createDatabase(
 
 type Isolate = {
   readonly now: () => number
+  readonly tell: Tell
   readonly fence: ReturnType<typeof createFence>
   readonly clock: ReturnType<typeof createServerClock>
   readonly minter: Minter
   readonly memoryOf: (queue: string) => QueueMemory
 }
 
-function overPort(port: RedisPort, { now, fence, clock, minter, memoryOf }: Isolate) {
+function overPort(port: RedisPort, { now, tell, fence, clock, minter, memoryOf }: Isolate) {
   return {
     now,
     fence,
     clock,
     registry: createRegistry(port),
     probe: () => probe(port),
-    sweepAll: (queues: readonly string[], limit: number) => sweepAll(port, queues, limit),
+    async sweepAll(queues: readonly string[], limit: number) {
+      const reports = await sweepAll(port, queues, limit)
+      for (const [nth, report] of reports.entries())
+        if (!(report instanceof UpstreamError)) tell(queues[nth] ?? '', { jobs: report.pending })
+      return reports
+    },
     /** All verbs of one queue. */
     queue(name: string): Queue {
-      const context = { port, queue: name, keys: keyspace(name), minter, memory: memoryOf(name) }
-      return { name, ...bind(context, verbs) }
+      const context = { port, queue: name, keys: keyspace(name), minter, memory: memoryOf(name), now }
+      return {
+        name,
+        ...bind(context, verbs, (verb, outcome, given) => {
+          const news = newsOf(verb, outcome, context, given)
+          if (news !== undefined) tell(name, news)
+        }),
+      }
     },
   }
 }
@@ -80,6 +98,7 @@ function createMemories(now: () => number): (queue: string) => QueueMemory {
       sweep: createRememberedSweep(now),
       held: new Map(),
       emptyClaims: 0,
+      wasBusy: false,
     }
     memories.delete(queue)
     memories.set(queue, memory)

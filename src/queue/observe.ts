@@ -198,25 +198,36 @@ const at = (state: JobState, score: number | undefined): Pick<StoredJob, 'runAt'
   return state === 'active' ? { leaseUntil: score } : {}
 }
 
+/** The fields that the script `list` returns of each row, in its order. */
+const LISTED_FIELDS = ['state', 'attempts', 'max_attempts', 'lapses', 'start_by', 'last_error', 'payload']
+
+const readJob = (
+  id: string,
+  state: JobState,
+  times: Pick<StoredJob, 'runAt' | 'leaseUntil'>,
+  row: ReadonlyMap<string, Reply>,
+): StoredJob => ({
+  id,
+  state,
+  attempts: optionalInteger(row.get('attempts')) ?? 0,
+  ...times,
+  maxAttempts: optionalInteger(row.get('max_attempts')),
+  lapses: optionalInteger(row.get('lapses')),
+  startBy: optionalInteger(row.get('start_by')),
+  lastError: optionalText(row.get('last_error')),
+  payload: bytes(row.get('payload')),
+})
+
 /** The range to read, in the order of reading, and how many of its first jobs belong to the page before. */
-function rangeOf({ state, order, cursor, ...page }: PageRequest): {
-  by: 'BYLEX' | 'BYSCORE'
-  first: string
-  last: string
-  offset: number
-  again: number
-} {
+function rangeOf({ state, order, cursor, ...page }: PageRequest) {
   const reverse = order === 'newest'
+  const ordered = (low: string, high: string) =>
+    reverse ? { first: high, last: low } : { first: low, last: high }
   if (state === 'active' || state === 'scheduled') {
-    const [low, high] = ['-inf', '+inf']
-    const again = Math.min(cursor?.seen ?? 0, TIES_READ_AGAIN)
-    return {
-      by: 'BYSCORE',
-      first: cursor?.score ?? (reverse ? high : low),
-      last: reverse ? low : high,
-      offset: (cursor?.seen ?? 0) - again,
-      again,
-    }
+    const seen = cursor?.seen ?? 0
+    const again = Math.min(seen, TIES_READ_AGAIN)
+    const range = ordered('-inf', '+inf')
+    return { by: 'BYSCORE', ...range, first: cursor?.score ?? range.first, offset: seen - again, again }
   }
   const from = page.from === undefined ? undefined : lowestIdAt(page.from)
   const to = page.to === undefined ? undefined : lowestIdAt(page.to)
@@ -225,7 +236,7 @@ function rangeOf({ state, order, cursor, ...page }: PageRequest): {
   // The tighter one of the cursor and the instant on its side.
   if (cursor !== undefined && reverse && (to === undefined || cursor.id < to)) high = `(${cursor.id}`
   if (cursor !== undefined && !reverse && (from === undefined || cursor.id >= from)) low = `(${cursor.id}`
-  return { by: 'BYLEX', first: reverse ? high : low, last: reverse ? low : high, offset: 0, again: 0 }
+  return { by: 'BYLEX', ...ordered(low, high), offset: 0, again: 0 }
 }
 
 /** The state of a job whose row names none: that of the set that contains it. */
@@ -263,24 +274,13 @@ export async function listJobs(
   const [more, ...found] = list(reply)
   const shown = groups(found, 9).map((row) => ({ id: text(row[0]), score: text(row[1]), row }))
   const jobs = shown.flatMap(({ id, score, row }): StoredJob[] => {
-    const [, , state, attempts, maxAttempts, lapses, startBy, lastError, payload] = row
+    const fields = new Map(LISTED_FIELDS.map((field, nth) => [field, row[nth + 2] ?? null]))
+    const word = optionalText(fields.get('state'))
     // An id without a row is a ghost: no job, and maintenance will remove it.
-    const word = optionalText(state)
     if (word === undefined) return []
-    return [
-      {
-        id,
-        // A job with an unknown state, written by another client, is in the state of the set that contains it.
-        state: isJobState(word) ? word : page.state,
-        attempts: optionalInteger(attempts) ?? 0,
-        ...at(page.state, Number(score)),
-        maxAttempts: optionalInteger(maxAttempts),
-        lapses: optionalInteger(lapses),
-        startBy: optionalInteger(startBy),
-        lastError: optionalText(lastError),
-        payload: bytes(payload),
-      },
-    ]
+    // A job with an unknown state, written by another client, is in the state of the set that contains it.
+    const state = isJobState(word) ? word : page.state
+    return [readJob(id, state, at(page.state, Number(score)), fields)]
   })
   const end = shown.at(-1)
   if (integer(more) === 0) return { jobs }
@@ -303,22 +303,12 @@ export async function job(ref: QueueRef, id: string): Promise<StoredJob | undefi
   ])
   if (isOfAnotherType(reply)) return undefined
   const row = pairs(reply)
-  const payload = bytes(row.get('payload'))
-  if (payload === undefined) return undefined
+  if (bytes(row.get('payload')) === undefined) return undefined
   const word = optionalText(row.get('state'))
   const state = isJobState(word) ? word : await stateBySet(ref, id, { runAt, deadline })
   const history = readFailures(row)
   return {
-    id,
-    state,
-    attempts: optionalInteger(row.get('attempts')) ?? 0,
-    ...at(state, optionalNumber(state === 'active' ? deadline : runAt)),
-    maxAttempts: optionalInteger(row.get('max_attempts')),
-    lapses: optionalInteger(row.get('lapses')),
-    startBy: optionalInteger(row.get('start_by')),
-    lastError: optionalText(row.get('last_error')),
-    // The history of a single failure is the last error.
-    history: history.length > 1 ? history : undefined,
-    payload,
+    ...readJob(id, state, at(state, optionalNumber(state === 'active' ? deadline : runAt)), row),
+    history: history.length > 0 ? history : undefined,
   }
 }

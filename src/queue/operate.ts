@@ -128,9 +128,10 @@ export async function pause(context: QueueContext): Promise<void> {
   await change(context, [registerQueue(context.queue), ['HSET', context.keys.meta, 'paused', 1]])
 }
 
-/** Lets claims through again. */
-export async function resume(context: QueueContext): Promise<void> {
-  await change(context, [['HDEL', context.keys.meta, 'paused']])
+/** Lets claims through again, and returns how many jobs are pending. */
+export async function resume(context: QueueContext): Promise<{ pending: number }> {
+  const { meta, pending } = context.keys
+  return { pending: integer(await change(context, [['HDEL', meta, 'paused']], [['ZCARD', pending]])) }
 }
 
 /** Merges a change into the settings and returns the settings in force. */

@@ -35,7 +35,7 @@ export class UpstreamError extends Error {
   readonly overloaded: boolean
   /** Whether the connection broke: the commands may have run, and the answer was lost. */
   readonly answerLost: boolean
-  /** Whether a key had the wrong type for the command. */
+  /** Whether a key had the wrong type for the command, or a field was not a number. */
   readonly ofAnotherType: boolean
   constructor(
     message: string,

@@ -5,11 +5,13 @@
  * at once, and a visit that was planned from an older score does not overwrite it. So an enqueue needs no clock, and
  * maintenance never forgets one.
  */
+
 import { GLOBAL_KEYS, isQueueName } from '../protocol/keys.ts'
+import { call } from '../protocol/script-call.ts'
 import { type QueueStats, statsOf } from './observe.ts'
 import type { Command, RedisPort } from './redis.ts'
 import { groups, integer, list, text } from './replies.ts'
-import { call, run } from './scripts.ts'
+import { run } from './scripts.ts'
 
 /** A queue that is due for a visit. The score decides whether a plan may replace it. */
 export type Due = { readonly queue: string; readonly score: string }

@@ -12,11 +12,15 @@ const unexpected = (): never => {
   throw new UpstreamError('Redis returned a reply of the wrong type')
 }
 
+/** A field that HINCRBY cannot count up: another client wrote it. */
+const isUncountable = ({ text }: RedisError): boolean =>
+  text.includes('hash value is not an integer') || text.includes('increment or decrement would overflow')
+
 /** An error where none is expected: Redis is out of memory, a key has the wrong type, or a plan is used up. */
 const failed = (error: RedisError): never => {
   throw new UpstreamError('Redis returned an error', {
     overloaded: /^ERR max .*limit exceeded/.test(error.text),
-    ofAnotherType: isOfAnotherType(error),
+    ofAnotherType: isOfAnotherType(error) || isUncountable(error),
   })
 }
 
@@ -74,6 +78,18 @@ export function groups(replies: readonly Reply[], size: number): Reply[][] {
   return Array.from({ length: Math.floor(replies.length / size) }, (_, i) =>
     replies.slice(i * size, (i + 1) * size),
   )
+}
+
+/** A stored map from text to text, as JSON; undefined when it is absent or malformed. */
+export function textMap(reply: Reply | undefined): Readonly<Record<string, string>> | undefined {
+  const written = optionalText(reply) ?? ''
+  if (!written.startsWith('{')) return undefined
+  try {
+    const map = JSON.parse(written) as Record<string, string>
+    return Object.values(map).every((value) => typeof value === 'string') ? map : undefined
+  } catch {
+    return undefined
+  }
 }
 
 /** A flat array of fields and values, as HGETALL returns it. */

@@ -2,12 +2,14 @@
  * Sweeps: one run of the script that promotes what is due, reaps what has lapsed and expires what nobody started in
  * time, each up to a limit.
  */
+
 import { DEFAULT_LEASE_MS } from '../protocol/limits.ts'
+import { call, type ScriptCall } from '../protocol/script-call.ts'
 import type { QueueRef } from './context.ts'
 import { type RedisPort, type Reply, UpstreamError } from './redis.ts'
 import type { ClaimRules } from './remembered-sweep.ts'
 import { integer, list, optionalInteger, optionalText } from './replies.ts'
-import { call, run, type ScriptCall } from './scripts.ts'
+import { run } from './scripts.ts'
 
 export type SweepReport = {
   /** The server's clock, ms. */
@@ -20,6 +22,8 @@ export type SweepReport = {
   readonly more: boolean
   /** When the next sweep has something to do, server ms; undefined while the queue rests. */
   readonly nextAt: number | undefined
+  /** Jobs that are pending after the sweep. */
+  readonly pending: number
 }
 
 /** Jobs of each kind that the sweep of a claim moves. */
@@ -28,9 +32,20 @@ const LIMIT_OF_CLAIM = 100
 const sweepCall = (q: string, limit: number): ScriptCall => call('sweep', { q, limit, jitter: Math.random() })
 
 function readReport(reply: Reply | undefined): SweepReport {
-  const [now = 0, promoted = 0, reaped = 0, dead = 0, ghosts = 0, more, nextAt] = list(reply).map(integer)
-  if (nextAt === undefined) throw new UpstreamError('Redis returned an incomplete report of a sweep')
-  return { now, promoted, reaped, dead, ghosts, more: more === 1, nextAt: nextAt < 0 ? undefined : nextAt }
+  const [now = 0, promoted = 0, reaped = 0, dead = 0, ghosts = 0, more, nextAt, pending] =
+    list(reply).map(integer)
+  if (nextAt === undefined || pending === undefined)
+    throw new UpstreamError('Redis returned an incomplete report of a sweep')
+  return {
+    now,
+    promoted,
+    reaped,
+    dead,
+    ghosts,
+    more: more === 1,
+    nextAt: nextAt < 0 ? undefined : nextAt,
+    pending,
+  }
 }
 
 /** Sweeps the queue, moving at most `limit` jobs of each kind. */

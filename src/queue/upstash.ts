@@ -33,7 +33,11 @@ class Sender extends Redis {
   }
 }
 
-const fromBase64 = (text: string): Uint8Array => {
+type Native = { readonly fromBase64?: (text: string) => Uint8Array<ArrayBuffer> }
+
+const fromBase64 = (Uint8Array as Native).fromBase64?.bind(Uint8Array) ?? decodeBase64
+
+function decodeBase64(text: string): Uint8Array {
   const binary = atob(text)
   const bytes = new Uint8Array(binary.length)
   for (let i = 0; i < binary.length; i++) bytes[i] = binary.charCodeAt(i)

@@ -1,6 +1,6 @@
 /** Every verb of a queue, by name. Each is one function; two verbs of one name would not compile. */
 export { audit } from './audit.ts'
-export { claim, extend, fail, hintMs, release, settle } from './consume.ts'
+export { claim, extend, fail, hintMs, release, settle, wasBusy } from './consume.ts'
 export { browse, complete, enqueue, pendingSize, promote, reap, retry } from './core.ts'
 export { hold } from './held-claims.ts'
 export { job, listJobs as list, stats } from './observe.ts'

@@ -1,9 +1,7 @@
-/**
- * The examples of the reference, by operation. A test plays each of them against the running API and compares what it
- * answers: an example that lies does not pass.
- */
+/** The examples of the reference, by operation. A test sends each of them to the API and compares the response. */
 import type { ErrorCode } from '../errors.ts'
 import type { Problem } from '../http/problem.ts'
+import { refusalProblem } from '../http/refusal.ts'
 
 export type Example = {
   readonly summary: string
@@ -68,6 +66,12 @@ const deadJob = {
   lastError: ERROR,
 }
 
+const exchange = (summary: string, request: unknown, response: unknown): Example => ({
+  summary,
+  request,
+  response,
+})
+
 /** By operation and name. */
 export const EXAMPLES: Readonly<Record<string, Readonly<Record<string, Example>>>> = {
   enqueue: {
@@ -78,20 +82,20 @@ export const EXAMPLES: Readonly<Record<string, Readonly<Record<string, Example>>
       response: { id: EXAMPLE_ID, status: 'enqueued' },
     },
     later: {
-      summary: 'A job for in five minutes, under an idempotency key',
+      summary: 'A job that is due in five minutes, with an idempotency key',
       headers: { 'Idempotency-Key': 'welcome-42' },
       request: { payload: PAYLOAD, delayMs: 300_000, maxAttempts: 8 },
       status: 201,
       response: { id: EXAMPLE_ID, status: 'scheduled' },
     },
     again: {
-      summary: 'A job whose key is known: nothing is enqueued',
+      summary: 'A job with a known key: nothing is enqueued',
       request: { payload: PAYLOAD, idempotencyKey: 'welcome-42' },
       status: 200,
       response: { id: EXAMPLE_ID, status: 'duplicate' },
     },
     many: {
-      summary: 'Many jobs, one of them refused',
+      summary: 'Many jobs, one of them rejected',
       request: {
         jobs: [
           { payload: PAYLOAD },
@@ -107,7 +111,7 @@ export const EXAMPLES: Readonly<Record<string, Readonly<Record<string, Example>>
           {
             error: {
               code: 'invalid',
-              detail: 'The time is too far ahead.',
+              detail: 'The time is too far ahead: use one within 366 days.',
               errors: [{ path: 'runAt', message: 'is more than 366 days ahead' }],
             },
           },
@@ -116,68 +120,57 @@ export const EXAMPLES: Readonly<Record<string, Readonly<Record<string, Example>>
     },
   },
   claim: {
-    many: {
-      summary: 'Up to ten jobs, waiting for one if there is none',
-      request: { limit: 10, leaseMs: 30_000, claimId: 'mailer-7.1042', waitMs: 20_000 },
-      response: { jobs: [claimed, otherClaimed] },
-    },
-    one: { summary: 'One job, by the shared script', request: {}, response: { jobs: [claimed] } },
-    empty: {
-      summary: 'Nothing to do',
-      request: { limit: 10 },
-      response: { jobs: [], retryAfterMs: 50 },
-    },
+    many: exchange(
+      'Up to ten jobs; waits if there is none',
+      { limit: 10, leaseMs: 30_000, claimId: 'mailer-7.1042', waitMs: 20_000 },
+      { jobs: [claimed, otherClaimed] },
+    ),
+    one: exchange('One job, by the script of the wire contract', {}, { jobs: [claimed] }),
+    early: exchange('It removed many ghosts: claim again at once', { limit: 10 }, { jobs: [], more: true }),
+    empty: exchange('No job', { limit: 10 }, { jobs: [], retryAfterMs: 50 }),
   },
   complete: {
-    done: { summary: 'Done', request: { token: 1 }, response: { id: EXAMPLE_ID, status: 'completed' } },
+    done: exchange('Done', { token: 1 }, { id: EXAMPLE_ID, status: 'completed' }),
   },
   retry: {
-    backoff: {
-      summary: "After the queue's backoff",
-      request: { token: 1, error: ERROR },
-      response: { id: EXAMPLE_ID, status: 'scheduled', delayMs: 417 },
-    },
-    delay: {
-      summary: 'In a minute',
-      request: { token: 1, error: ERROR, delayMs: 60_000 },
-      response: { id: EXAMPLE_ID, status: 'scheduled', delayMs: 60_000 },
-    },
-    spent: {
-      summary: 'The budget is spent',
-      request: { token: 1, error: ERROR, maxAttempts: 1 },
-      response: { id: EXAMPLE_ID, status: 'dead' },
-    },
+    backoff: exchange(
+      "After the queue's backoff",
+      { token: 1, error: ERROR },
+      { id: EXAMPLE_ID, status: 'scheduled', delayMs: 417 },
+    ),
+    delay: exchange(
+      'In a minute',
+      { token: 1, error: ERROR, delayMs: 60_000 },
+      { id: EXAMPLE_ID, status: 'scheduled', delayMs: 60_000 },
+    ),
+    spent: exchange(
+      'The budget is used up',
+      { token: 1, error: ERROR, maxAttempts: 1 },
+      { id: EXAMPLE_ID, status: 'dead' },
+    ),
   },
   fail: {
-    hopeless: {
-      summary: 'No attempt will ever work',
-      request: { token: 1, error: 'SMTP 550: no such mailbox' },
-      response: { id: EXAMPLE_ID, status: 'dead' },
-    },
+    hopeless: exchange(
+      'No attempt can succeed',
+      { token: 1, error: 'SMTP 550: no such mailbox' },
+      { id: EXAMPLE_ID, status: 'dead' },
+    ),
   },
   release: {
-    now: {
-      summary: 'For whoever claims next',
-      request: { token: 1 },
-      response: { id: EXAMPLE_ID, status: 'pending' },
-    },
-    later: {
-      summary: 'In five seconds',
-      request: { token: 1, delayMs: 5000 },
-      response: { id: EXAMPLE_ID, status: 'scheduled' },
-    },
+    now: exchange('For the next claim', { token: 1 }, { id: EXAMPLE_ID, status: 'pending' }),
+    later: exchange('In five seconds', { token: 1, delayMs: 5000 }, { id: EXAMPLE_ID, status: 'scheduled' }),
   },
   extend: {
-    minute: {
-      summary: 'A minute from now',
-      request: { token: 1, leaseMs: 60_000 },
-      response: { id: EXAMPLE_ID, status: 'extended', leaseMs: 60_000 },
-    },
+    minute: exchange(
+      'A minute from now',
+      { token: 1, leaseMs: 60_000 },
+      { id: EXAMPLE_ID, status: 'extended', leaseMs: 60_000 },
+    ),
   },
   settle: {
-    batch: {
-      summary: 'One done, one to retry, one that somebody else has; and the next one',
-      request: {
+    batch: exchange(
+      'One completed, one retried, one owned by another consumer; and the next job',
+      {
         items: [
           { action: 'complete', id: EXAMPLE_ID, token: 1 },
           { action: 'retry', id: OTHER_ID, token: 1, error: ERROR, delayMs: 60_000 },
@@ -185,22 +178,18 @@ export const EXAMPLES: Readonly<Record<string, Readonly<Record<string, Example>>
         ],
         claim: { limit: 1 },
       },
-      response: {
+      {
         results: [
           { id: EXAMPLE_ID, status: 'completed' },
           { id: OTHER_ID, status: 'scheduled', delayMs: 60_000 },
           {
             id: THIRD_ID,
-            error: {
-              code: 'stale',
-              detail: 'The token is not the live one: another claim holds the job, or has held it since.',
-              reason: 'superseded',
-            },
+            error: refusalProblem({ refused: 'stale', reason: 'superseded' }),
           },
         ],
         jobs: [claimed],
       },
-    },
+    ),
   },
   listQueues: {
     page: {
@@ -217,7 +206,7 @@ export const EXAMPLES: Readonly<Record<string, Readonly<Record<string, Example>>
       response: { jobs: [{ ...deadJob, payload: PAYLOAD }], cursor: `0:1:${EXAMPLE_ID}` },
     },
     scheduled: {
-      summary: 'What is due soonest',
+      summary: 'The scheduled jobs that are due soonest',
       query: { state: 'scheduled', order: 'oldest' },
       response: {
         jobs: [
@@ -235,7 +224,7 @@ export const EXAMPLES: Readonly<Record<string, Readonly<Record<string, Example>>
   },
   job: {
     retried: {
-      summary: 'A job that failed twice and is claimed again',
+      summary: 'A job that failed twice and was claimed again',
       response: {
         id: EXAMPLE_ID,
         queue: EXAMPLE_QUEUE,
@@ -264,89 +253,73 @@ echomq_jobs{queue="emails",state="dead"} 0
 # HELP echomq_oldest_pending_age_seconds Age of the oldest pending job.
 # TYPE echomq_oldest_pending_age_seconds gauge
 echomq_oldest_pending_age_seconds{queue="emails"} 12.481
-# HELP echomq_sweep_lag_seconds How long the job that is due or the lease that has lapsed longest ago has waited for a sweep.
+# HELP echomq_sweep_lag_seconds Time since the earliest due job or lapsed lease, which waits for a sweep.
 # TYPE echomq_sweep_lag_seconds gauge
 echomq_sweep_lag_seconds{queue="emails"} 0
 # HELP echomq_completed_total Jobs completed.
 # TYPE echomq_completed_total counter
 echomq_completed_total{queue="emails"} 0
-# HELP echomq_failed_total Jobs that died.
+# HELP echomq_failed_total Jobs moved to dead.
 # TYPE echomq_failed_total counter
 echomq_failed_total{queue="emails"} 0
-# HELP echomq_ghosts_total Ids met without a row, and dropped.
+# HELP echomq_ghosts_total Ghosts removed.
 # TYPE echomq_ghosts_total counter
 echomq_ghosts_total{queue="emails"} 0
-# HELP echomq_paused 1 while the queue is paused.
+# HELP echomq_paused 1 if the queue is paused.
 # TYPE echomq_paused gauge
 echomq_paused{queue="emails"} 0
 `,
     },
   },
   promote: {
-    due: { summary: 'At most a hundred', request: { limit: 100 }, response: { promoted: 1, more: false } },
+    due: exchange('At most a hundred', { limit: 100 }, { promoted: 1, more: false }),
   },
   reap: {
-    lapsed: {
-      summary: 'At most a hundred',
-      request: { limit: 100 },
-      response: { reaped: 2, dead: 1, more: false },
-    },
+    lapsed: exchange('At most a hundred', { limit: 100 }, { reaped: 2, dead: 1, more: false }),
   },
   maintain: {
-    all: {
-      summary: 'Everything that was due',
-      request: {},
-      response: { queues: 1, promoted: 1, reaped: 0, dead: 0, ghosts: 0, remaining: [] },
-    },
+    all: exchange(
+      'All queues that are due',
+      {},
+      { queues: 1, promoted: 1, reaped: 0, dead: 0, ghosts: 0, remaining: [] },
+    ),
   },
   redrive: {
-    dead: { summary: 'A dead job', request: {}, response: { id: EXAMPLE_ID, status: 'pending' } },
+    dead: exchange('A dead job', {}, { id: EXAMPLE_ID, status: 'pending' }),
   },
   redriveMany: {
-    dryRun: {
-      summary: 'How many died of this error?',
-      request: { errorContains: 'SMTP 451', dryRun: true },
-      response: { redriven: 2, more: false },
-    },
-    some: {
-      summary: 'The first one; go on from the cursor',
-      request: { limit: 1, errorContains: 'SMTP 451' },
-      response: { redriven: 1, more: true, cursor: EXAMPLE_ID },
-    },
+    dryRun: exchange(
+      'How many jobs died of this error?',
+      { errorContains: 'SMTP 451', dryRun: true },
+      { redriven: 2, more: false },
+    ),
+    some: exchange(
+      'The first job; continue with the cursor',
+      { limit: 1, errorContains: 'SMTP 451' },
+      { redriven: 1, more: true, cursor: EXAMPLE_ID },
+    ),
   },
   reschedule: {
-    now: {
-      summary: 'Run it now',
-      request: { delayMs: 0 },
-      response: { id: EXAMPLE_ID, status: 'pending' },
-    },
-    later: {
-      summary: 'In an hour',
-      request: { delayMs: 3_600_000 },
-      response: { id: EXAMPLE_ID, status: 'scheduled' },
-    },
+    now: exchange('Run it now', { delayMs: 0 }, { id: EXAMPLE_ID, status: 'pending' }),
+    later: exchange('In an hour', { delayMs: 3_600_000 }, { id: EXAMPLE_ID, status: 'scheduled' }),
   },
-  drain: {
-    dead: {
-      summary: 'Dead jobs',
-      request: { state: 'dead', limit: 100 },
-      response: { removed: 2, more: false },
-    },
+  purge: {
+    dead: exchange('Dead jobs', { state: 'dead', limit: 100 }, { removed: 2, more: false }),
   },
-  pause: { paused: { summary: 'Paused', request: {}, response: { paused: true } } },
-  resume: { resumed: { summary: 'Not paused', request: {}, response: { paused: false } } },
+  pause: { paused: exchange('Paused', {}, { paused: true }) },
+  resume: { resumed: exchange('Not paused', {}, { paused: false }) },
   changeSettings: {
-    some: {
-      summary: 'A larger budget, a slower backoff, no cap',
-      request: { maxAttempts: 8, backoff: { baseMs: 2000 }, maxActive: null },
-      response: { ...settings, maxAttempts: 8, backoff: { baseMs: 2000, maxMs: 600_000 } },
-    },
+    some: exchange(
+      'A larger budget, a slower backoff, no cap',
+      { maxAttempts: 8, backoff: { baseMs: 2000 }, maxActive: null },
+      { ...settings, maxAttempts: 8, backoff: { baseMs: 2000, maxMs: 600_000 } },
+    ),
   },
   audit: {
-    first: {
-      summary: 'The first step of an audit',
-      request: {},
-      response: {
+    first: exchange(
+      'The first step of an audit',
+      {},
+      {
         checked: 2,
         findings: [
           { id: EXAMPLE_ID, kind: 'ghost', sets: ['pending'] },
@@ -355,14 +328,14 @@ echomq_paused{queue="emails"} 0
         repaired: 0,
         cursor: 'active:0',
       },
-    },
-    repair: {
-      summary: 'The step after it, with repairs',
-      request: { cursor: 'active:0', repair: true },
-      response: { checked: 0, findings: [], repaired: 0, cursor: 'schedule:0' },
-    },
+    ),
+    repair: exchange(
+      'The next step, with repairs',
+      { cursor: 'active:0', repair: true },
+      { checked: 0, findings: [], repaired: 0, cursor: 'schedule:0' },
+    ),
   },
-  health: { alive: { summary: 'It lives', response: { status: 'ok' } } },
+  health: { alive: { summary: 'The deployment runs', response: { status: 'ok' } } },
   readiness: {
     ready: {
       summary: 'Ready',
@@ -379,7 +352,7 @@ echomq_paused{queue="emails"} 0
       },
     },
     unready: {
-      summary: 'Redis does not answer',
+      summary: 'Redis does not reply',
       status: 503,
       response: {
         status: 'unready',
@@ -395,29 +368,26 @@ echomq_paused{queue="emails"} 0
   },
 }
 
-/** What a problem of each code says in the reference. */
+/** An example of each problem. */
 export const PROBLEM_EXAMPLES: Readonly<Record<ErrorCode, Omit<Problem, 'code'>>> = {
   invalid: {
     detail: 'The body is malformed.',
     errors: [{ path: 'leaseMs', message: 'Too small: expected number to be >=10' }],
   },
   unauthorized: { detail: 'A valid bearer token is required.' },
-  forbidden: { detail: 'The token is not for this queue.' },
-  not_found: { detail: 'There is no such job.' },
-  method_not_allowed: { detail: 'This route takes POST.' },
-  stale: {
-    detail: 'The token is not the live one: another claim holds the job, or has held it since.',
-    reason: 'superseded',
-  },
-  wrong_state: { detail: 'The job is active.', state: 'active' },
-  locked: { detail: 'A live lease holds the job.' },
-  gone: { detail: 'There is no such job any more.' },
-  internal: { detail: 'The log has the request id.' },
-  too_large: { detail: 'The payload is larger than 262144 bytes.' },
+  forbidden: { detail: 'The token does not allow this queue.' },
+  not_found: { detail: 'This job does not exist.' },
+  method_not_allowed: { detail: 'This route allows POST.' },
+  stale: refusalProblem({ refused: 'stale', reason: 'superseded' }),
+  wrong_state: refusalProblem({ refused: 'wrong_state', state: 'active' }),
+  locked: refusalProblem({ refused: 'locked' }),
+  gone: refusalProblem({ refused: 'gone' }),
+  internal: { detail: 'Internal error: the log of the deployment has the request id.' },
+  too_large: { detail: 'The payload is larger than the limit of 262144 bytes.' },
   unsupported_media_type: { detail: 'The body must be application/json.' },
-  wrong_kind: { detail: 'The id is well-formed, but not of a job.' },
-  overloaded: { detail: 'The queue holds as many pending jobs as it may.' },
+  wrong_kind: refusalProblem({ refused: 'wrong_kind' }),
+  overloaded: refusalProblem({ refused: 'overloaded' }),
   upstream: { detail: 'Redis did not answer.' },
   misconfigured: { detail: 'UPSTASH_REDIS_REST_URL is missing.' },
-  wire_version: { detail: 'The database bears a wire version that is not accepted.' },
+  wire_version: { detail: 'The database uses a wire version that this deployment does not accept.' },
 }

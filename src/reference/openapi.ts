@@ -1,6 +1,6 @@
 /**
- * The OpenAPI document, written from the table of routes and the very schemas that validate. What stands here and
- * nowhere else is what no schema can tell: the rules that all routes share, and what each error means.
+ * The OpenAPI document, generated from the routes and from the schemas that validate requests. Only what no schema
+ * knows is written here: the rules that all routes share, and the meaning of each error.
  */
 import * as z from 'zod'
 import {
@@ -9,11 +9,11 @@ import {
   type ZodOpenApiResponseObject,
   type ZodOpenApiResponsesObject,
 } from 'zod-openapi'
-import type { Scope } from '../env.ts'
 import { ERRORS, type ErrorCode } from '../errors.ts'
 import { readinessSchema } from '../http/health.ts'
 import type { Route } from '../http/route.ts'
 import { problemSchema } from '../http/schemas.ts'
+import type { Scope } from '../protocol/tokens.ts'
 import { EXAMPLE_ID, EXAMPLE_QUEUE, EXAMPLES, type Example, PROBLEM_EXAMPLES } from './examples.ts'
 
 export type OpenApiDocument = ReturnType<typeof createDocument>
@@ -23,57 +23,59 @@ const VERSION = '0.1.0'
 
 const INTRODUCTION = `A job queue for edge and serverless functions over plain HTTPS: leases, fencing tokens, dead letters.
 
-**The life of a job.** \`enqueue\` makes it *pending*. \`claim\` hands it out, under a lease and with a fencing token: now it
-is *active*. Its holder reports with that token: \`complete\` retires it, \`retry\` makes it *scheduled* until its backoff is
-over, \`fail\` makes it *dead*, until somebody redrives or removes it. A holder that reports nothing loses the job when the
-lease runs out. So delivery is at least once, and of all holders only the one with the newest token can move the job.
+**The life of a job.** \`enqueue\` creates a *pending* job. \`claim\` returns it with a lease and a fencing token: now it is
+*active*. Its consumer sends that token with every move: \`complete\` deletes the job, \`retry\` makes it *scheduled* until its
+backoff is over, \`fail\` makes it *dead* until an operator redrives or removes it. A consumer that does not report in time
+loses the job when the lease runs out. So delivery is at least once, and only the newest token can move the job.
 
-**Requests** carry \`Authorization: Bearer <token>\`. A body is \`application/json\` and at most 5 MiB; where all of its fields
-are optional it may be left out. Numbers are JSON integers in range. Unknown fields and parameters are refused, so that
-a typo cannot silently lose a delay. GET changes nothing, and may be HEAD.
+**Requests** need \`Authorization: Bearer <token>\`. A body is \`application/json\` and at most 5 MiB. If all of its fields are
+optional, it can be omitted. Numbers are JSON integers in range. Unknown fields and parameters are rejected, so that a typo
+cannot silently lose a delay. GET and HEAD change nothing.
 
-**Answers** are JSON but for the metrics and this reference. Instants are RFC 3339, UTC, with milliseconds.
+**Responses** are JSON, except for the metrics and this reference. Instants are RFC 3339, UTC, with milliseconds.
 
-**Errors** are problems as RFC 9457 has them. Decide by \`code\`; \`detail\` is for people. A request is refused by the first
-of these that is wrong: route, token, method, name of the queue, scope, id, query, body. Only then is Redis asked. After
-a \`503\` a change may have been made although its answer was lost; each operation says whether it is safe to repeat.`
+**Errors** are problems as in RFC 9457. Decide by \`code\`; \`detail\` is for people. Checks have this order: route, token,
+method, queue name, scope, id, query, body. Only then does the API send commands to Redis. After a \`503\`, a change may
+have been made although its response was lost; each operation says whether it is safe to repeat.`
 
 const TAGS = {
-  produce: { name: 'Producing', description: 'Putting jobs into a queue.' },
-  consume: { name: 'Consuming', description: 'Claiming jobs, and reporting what became of them.' },
+  produce: { name: 'Producing', description: 'Enqueue jobs.' },
+  consume: { name: 'Consuming', description: 'Claim jobs and settle them.' },
   observe: {
     name: 'Observing',
-    description: 'Reading, and changing nothing. Payloads and error texts need the scope `observe:payload`.',
+    description: 'Read without changing anything. Payloads and error texts need the scope `observe:payload`.',
   },
-  operate: { name: 'Operating', description: 'Keeping queues running. The scope has all others included.' },
-  open: { name: 'Open', description: 'What needs no token, and tells no secrets and no names.' },
+  operate: { name: 'Operating', description: 'Run queues. The scope includes all other scopes.' },
+  open: {
+    name: 'Open',
+    description: 'Routes that need no token. Their responses contain no secrets and no names.',
+  },
 } as const
 
 const tagOf = (scope: Scope): string => TAGS[scope === 'observe:payload' ? 'observe' : scope].name
 
-/** What each error means to the caller, and what to do about it. */
+/** The meaning of each error for the caller, and the way out. */
 const MEANINGS: Readonly<Record<ErrorCode, string>> = {
-  invalid: 'The request is malformed: `errors` names the fields and says what each must be.',
-  unauthorized: 'There is no valid token in `Authorization: Bearer <token>`.',
-  forbidden: 'The token lacks the scope, is not for this queue, or may not see what was asked for.',
-  not_found: 'There is no such route, job or queue.',
-  method_not_allowed: 'The route is there but does not take this method; `Allow` lists those it takes.',
+  invalid: 'The request is malformed. `errors` names the fields and says what each must be.',
+  unauthorized: 'Send a valid token: `Authorization: Bearer <token>`.',
+  forbidden: 'The token lacks the scope or the queue, or may not see payloads.',
+  not_found: 'The route, job or queue does not exist.',
+  method_not_allowed: 'The route does not allow this method. `Allow` lists the allowed methods.',
   stale:
-    'The token is not the live one, and nothing was changed. The `reason` is `superseded` (another claim holds the job, or has held it since), `released` (its holder gave the job back before, or it was redriven) or `lapsed` (the lease ran out and the job was taken back). Stop working on the job.',
-  wrong_state: 'The job is not in the state that this move needs; `state` tells which it is in.',
-  locked: 'A live lease holds the job. Try again when it has ended.',
-  gone: 'There is no such job any more: it was completed or removed, or never was. To a repeated `complete` it says that the job is done.',
-  internal: 'Our own fault. The log of the deployment has the request id.',
-  too_large: 'The body, or a payload in it, is over the limit.',
+    'The token is not the live token, and nothing changed. The `reason` is `superseded` (the job was claimed again), `released` (the holder gave the job back before, or the job was redriven) or `lapsed` (the lease ran out and the job was taken back). Stop working on the job.',
+  wrong_state: 'The job is not in the state that this move needs. `state` names its state.',
+  locked: 'A consumer owns the job under a live lease. Try again when the lease has ended.',
+  gone: 'The job does not exist: it was completed, was removed, or never existed. After a repeated `complete`, this means that the job is done.',
+  internal: 'A fault of the API itself. The log of the deployment has the request id.',
+  too_large: 'The body or a payload is over the limit.',
   unsupported_media_type: 'The body is not `application/json`.',
-  wrong_kind: 'The id is well-formed, but not of a job.',
+  wrong_kind: 'The id names another kind of entity: a job id starts with `JOB`.',
   overloaded:
-    'The queue holds as many pending jobs as it may (`maxPending`), or the plan of Redis is used up. Try again after `Retry-After`.',
+    "The queue contains as many pending jobs as it may (`maxPending`), or a limit of Redis's plan is reached. Try again after `Retry-After`.",
   upstream:
-    'Redis did not answer, or answered an error. The change may have been made all the same. Where it is safe, repeat it after `Retry-After`.',
-  misconfigured: 'The deployment lacks a usable URL or token of Redis, or usable API tokens.',
-  wire_version:
-    'The database bears a wire version that this deployment does not accept. Nothing was changed.',
+    'Redis did not reply, or replied with an error. The change may have been made. If the operation is safe to repeat, repeat it after `Retry-After`.',
+  misconfigured: 'The URL or token of Redis, or the API tokens of the deployment, are missing or unusable.',
+  wire_version: 'The database uses a wire version that this deployment does not accept. Nothing changed.',
 }
 
 /** The errors of all routes that need a token. */
@@ -96,7 +98,7 @@ const PARAMETERS = {
     name: 'queue',
     in: 'path',
     required: true,
-    description: 'The name of the queue. It needs no creating: it is there with its first job.',
+    description: 'The name of the queue. A queue exists as soon as it has a job.',
     schema: { type: 'string', pattern: '^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$', not: { const: 'emq' } },
     example: EXAMPLE_QUEUE,
   },
@@ -111,27 +113,27 @@ const PARAMETERS = {
   requestId: {
     name: 'X-Request-Id',
     in: 'header',
-    description: 'A name for this request: the answer repeats it and the log has it. Default: a fresh one.',
+    description: 'An id for this request, repeated in the response and in the log. Default: a new id.',
     schema: { type: 'string', pattern: '^[A-Za-z0-9._:-]{1,128}$' },
   },
 } as const
 
 const HEADERS = {
-  'X-Request-Id': { required: true, description: 'The name of the request.', schema: { type: 'string' } },
+  'X-Request-Id': { required: true, description: 'The id of the request.', schema: { type: 'string' } },
   'Cache-Control': {
     required: true,
-    description: 'No answer is to be stored.',
+    description: 'Responses must not be stored.',
     schema: { const: 'no-store' },
   },
   'WWW-Authenticate': { required: true, description: 'How to authenticate.', schema: { const: 'Bearer' } },
-  Allow: { required: true, description: 'The methods that the route takes.', schema: { type: 'string' } },
+  Allow: { required: true, description: 'The allowed methods.', schema: { type: 'string' } },
   'Retry-After': {
-    description: 'With `overloaded` and `upstream`: when to try again, in seconds.',
+    description: 'Seconds until the caller should try again.',
     schema: { type: 'integer', minimum: 1 },
   },
 } as const
 
-/** The headers that errors add to those of every answer. */
+/** The extra headers of errors. */
 const HEADER_OF: Partial<Record<ErrorCode, keyof typeof HEADERS>> = {
   unauthorized: 'WWW-Authenticate',
   method_not_allowed: 'Allow',
@@ -149,7 +151,7 @@ const headers = (...names: (keyof typeof HEADERS)[]) =>
     ]),
   )
 
-/** What examples show of one part of an exchange, each under its own name in all of them. */
+/** One part of the examples of an operation, by the names of the examples. */
 function shown(
   examples: Readonly<Record<string, Example>>,
   part: (example: Example) => unknown,
@@ -195,7 +197,7 @@ function problemResponse(codes: readonly ErrorCode[]): ZodOpenApiResponseObject 
 
 const groupName = (codes: readonly ErrorCode[]): string => codes.join('-')
 
-/** Errors by their status, as each operation lists them. */
+/** Errors by their status. */
 function grouped(codes: readonly ErrorCode[]): Map<number, ErrorCode[]> {
   const groups = new Map<number, ErrorCode[]>()
   for (const code of new Set(codes)) {
@@ -242,9 +244,8 @@ const errorsOf = ({ body, errors }: Route): ErrorCode[] => [
 ]
 
 function operationOf(route: Route): ZodOpenApiOperationObject {
-  const { operationId, summary, description, scope, path, query, headers = {} } = route
+  const { operationId, summary, description, scope, path, query, body, headers = {} } = route
   const examples = EXAMPLES[operationId] ?? {}
-  const body = route.wholeBody ?? route.body
   return {
     operationId,
     tags: [tagOf(scope)],
@@ -278,32 +279,35 @@ const openRoutes = (): OpenRoute[] => [
   {
     path: '/healthz',
     operationId: 'health',
-    summary: 'Whether the deployment lives',
-    description: 'Asks nobody else, not even Redis.',
-    responses: { 200: { description: 'It does', schema: z.object({ status: z.literal('ok') }) } },
+    summary: 'Check that the deployment runs',
+    description: 'Sends nothing to Redis.',
+    responses: { 200: { description: 'The deployment runs', schema: z.object({ status: z.literal('ok') }) } },
   },
   {
     path: '/readyz',
     operationId: 'readiness',
-    summary: 'Whether the deployment can serve',
-    description: 'Asks Redis, and looks at everything that a request needs.',
+    summary: 'Check that the deployment can serve requests',
+    description: 'Checks everything that a request needs, Redis included.',
     responses: {
-      200: { description: 'It can', schema: readinessSchema },
-      503: { description: 'It cannot; the checks tell why', schema: readinessSchema },
+      200: { description: 'The deployment can serve requests', schema: readinessSchema },
+      503: {
+        description: 'The deployment cannot serve requests; the checks say why',
+        schema: readinessSchema,
+      },
     },
   },
   {
     path: '/openapi.json',
     operationId: 'openapi',
     summary: 'This document',
-    description: 'Written from the schemas that validate.',
+    description: 'Generated from the schemas that validate requests.',
     responses: { 200: { description: 'The document', schema: z.looseObject({ openapi: z.string() }) } },
   },
   {
     path: '/docs',
     operationId: 'docs',
     summary: 'This document as a page',
-    description: 'Each error has a place in it, which is the `type` of its problems.',
+    description: 'Each error has a section. Its address is the `type` of the problem.',
     responses: { 200: { description: 'The page', schema: z.string(), contentType: 'text/html' } },
   },
 ]
@@ -321,7 +325,7 @@ function openOperationOf(route: OpenRoute): ZodOpenApiOperationObject {
   }
 }
 
-/** Takes away what follows from the type or the format. */
+/** Deletes keywords that follow from the type or the format. */
 function simplify(schema: { [keyword: string]: unknown }): void {
   if (schema['minimum'] === Number.MIN_SAFE_INTEGER) delete schema['minimum']
   if (schema['maximum'] === Number.MAX_SAFE_INTEGER) delete schema['maximum']
@@ -329,8 +333,8 @@ function simplify(schema: { [keyword: string]: unknown }): void {
 }
 
 /**
- * Finishes the parameters that the library made of schemas: the description belongs to the parameter, and the examples,
- * which it takes at schemas only, to those of one operation. What all operations share goes last.
+ * Corrects the parameters that the library generates: moves each description from the schema to the parameter, adds the
+ * examples of the operation, and puts the shared parameters in order.
  */
 function finishParameters({ paths = {} }: OpenApiDocument): void {
   const operations = Object.values(paths).flatMap((path) => Object.values(path))
@@ -350,7 +354,7 @@ function finishParameters({ paths = {} }: OpenApiDocument): void {
 }
 
 /**
- * The document of these routes. It takes some milliseconds: keep what it answers.
+ * The document of these routes. Generation takes some milliseconds: keep the result.
  *
  * @example
  * const document = openApiDocument(ROUTES)
@@ -382,7 +386,7 @@ export function openApiDocument(routes: readonly Route[]): OpenApiDocument {
             type: 'http',
             scheme: 'bearer',
             description:
-              'A token has scopes and queues; each operation names the scope that it needs. `npm run token` makes one.',
+              'A token has scopes and queues. Each operation names the scope that it needs. `npm run token` creates a token.',
           },
         },
         schemas: { Problem: problemSchema },
@@ -391,7 +395,8 @@ export function openApiDocument(routes: readonly Route[]): OpenApiDocument {
         responses: Object.fromEntries(groups.map((codes) => [groupName(codes), problemResponse(codes)])),
       },
     },
-    { override: ({ jsonSchema }) => simplify(jsonSchema) },
+    // A payload is a class instance, and any JSON value on the wire.
+    { override: ({ jsonSchema }) => simplify(jsonSchema), allowEmptySchema: { custom: true } },
   )
   finishParameters(document)
   return document

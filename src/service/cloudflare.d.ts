@@ -1,4 +1,4 @@
-/** As much of the Workers runtime's own module as is used here: its real types are those of whoever deploys. */
+/** The part of the Workers runtime's module that the service uses; a deployment brings the full types. */
 declare module 'cloudflare:workers' {
   export abstract class WorkerEntrypoint<Env = unknown> {
     protected readonly ctx: unknown

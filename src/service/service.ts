@@ -1,10 +1,10 @@
 /**
  * The queue for other Workers of the account: the client's verbs over a service binding.
  *
- * It is the client itself, speaking to the app in this isolate instead of over HTTPS, so what is validated, repeated
- * and refused is the very same. Its callers need no token: whoever has the binding may call. The app makes no
- * exception for that. It is given one token, for everything, that is drawn here and never leaves the isolate; the
- * tokens of the deployment play no part, so none need be set.
+ * It is the client itself, which calls the app in this isolate instead of using HTTPS, so both validate, repeat and
+ * reject in the same way. Callers need no token: a Worker with the binding may call. The app itself makes no exception:
+ * it gets one token with all permissions, which is drawn here and never leaves the isolate. The tokens of the deployment
+ * are not used, so none need be set.
  */
 import { WorkerEntrypoint } from 'cloudflare:workers'
 import { createApp } from '../app.ts'
@@ -14,40 +14,38 @@ import {
   type EchoMQOptions,
   type EnqueueItem,
   type EnqueueOptions,
-  type JobRef,
   type Queue,
-  type RedriveOptions,
 } from '../client/index.ts'
-import { createTransport } from '../client/transport.ts'
+import { createTransport, queryOf } from '../client/transport.ts'
 import type { Bindings } from '../deployment.ts'
-import { newToken, tokenEntry } from '../http/auth.ts'
-import type { MoveOptions, Page, PageOptions, PayloadFormat, QueueBinding } from './binding.ts'
+import { newToken, tokenEntry } from '../protocol/tokens.ts'
+import { durableWakeOf } from '../wake/durable-object.ts'
+import type { ArgumentsOf, Page, PageOptions, PayloadFormat, QueueBinding } from './binding.ts'
 
-/** Its memory of the database is apart from that of the HTTP API. */
-const app = createApp()
+/** Its memory of the database is separate from that of the HTTP API. */
+const app = createApp({ wake: durableWakeOf })
 
-type OwnToken = { readonly token: string; readonly secret: string }
+/** The isolate's own token and the secret that lists it. */
+type Access = { readonly token: string; readonly secret: Promise<string> }
 
-let own: OwnToken | undefined
+let access: Access | undefined
 
-/** Drawn at the first call: a Worker may do nothing random while it starts. */
-async function ownToken(): Promise<OwnToken> {
-  if (own !== undefined) return own
+/** Drawn at the first call, because a Worker may draw no random number while it starts. */
+function ownAccess(): Access {
+  if (access !== undefined) return access
   const token = newToken()
-  const entry = await tokenEntry(token, { name: 'service-binding', scopes: ['operate'], queues: ['*'] })
-  // Another call may have been here in the meantime.
-  own ??= { token, secret: JSON.stringify([entry]) }
-  return own
+  const entry = tokenEntry(token, { name: 'service-binding', scopes: ['operate'], queues: ['*'] })
+  access = { token, secret: entry.then((own) => JSON.stringify([own])) }
+  return access
 }
 
-/** For the client: how to reach the app, as its one caller. */
-async function wayToApp(bindings: Bindings): Promise<EchoMQOptions> {
-  const { token, secret } = await ownToken()
-  const env = { ...bindings, EMQ_TOKENS: secret }
+/** The options of a client that calls the app. */
+function optionsFor(bindings: Bindings): EchoMQOptions {
+  const { token, secret } = ownAccess()
   return {
     url: 'https://service-binding',
     token,
-    fetch: async (url, init) => app.fetch(new Request(url, init), env),
+    fetch: async (url, init) => app.fetch(new Request(url, init), { ...bindings, EMQ_TOKENS: await secret }),
   }
 }
 
@@ -58,9 +56,9 @@ async function wayToApp(bindings: Bindings): Promise<EchoMQOptions> {
  * await env.EMQ.enqueue('emails', { to: 'a@example.com' })
  */
 export class QueueService extends WorkerEntrypoint<Bindings> implements QueueBinding {
-  // Whatever has no private name can be called by others.
-  async #queue<Payload>(name: string, as?: 'text'): Promise<Queue<Payload>> {
-    return new EchoMQ(await wayToApp(this.env)).queue(name, { as })
+  // A private name: callers can call every other one.
+  #queue<Payload>(name: string, as?: 'text'): Queue<Payload> {
+    return new EchoMQ(optionsFor(this.env)).queue(name, { as })
   }
 
   async enqueue<Payload>(
@@ -68,8 +66,7 @@ export class QueueService extends WorkerEntrypoint<Bindings> implements QueueBin
     payload: Payload,
     { as, ...options }: EnqueueOptions & PayloadFormat = {},
   ) {
-    const queue = await this.#queue<Payload>(name, as)
-    return queue.enqueue(payload, options)
+    return this.#queue<Payload>(name, as).enqueue(payload, options)
   }
 
   async enqueueMany<Payload>(
@@ -77,75 +74,69 @@ export class QueueService extends WorkerEntrypoint<Bindings> implements QueueBin
     items: readonly EnqueueItem<Payload>[],
     { as }: PayloadFormat = {},
   ) {
-    const queue = await this.#queue<Payload>(name, as)
-    return queue.enqueueMany(items)
+    return this.#queue<Payload>(name, as).enqueueMany(items)
   }
 
   async claim<Payload>(name: string, { as, ...options }: Omit<ClaimOptions, 'signal'> & PayloadFormat = {}) {
-    const queue = await this.#queue<Payload>(name, as)
-    return queue.claim(options)
+    return this.#queue<Payload>(name, as).claim(options)
   }
 
-  async complete(name: string, job: JobRef) {
-    const queue = await this.#queue(name)
-    return queue.complete(job)
+  async complete(name: string, ...args: ArgumentsOf<'complete'>) {
+    return this.#queue(name).complete(...args)
   }
 
-  async retry(name: string, job: JobRef, options: MoveOptions<'retry'> = {}) {
-    const queue = await this.#queue(name)
-    return queue.retry(job, options)
+  async retry(name: string, ...args: ArgumentsOf<'retry'>) {
+    return this.#queue(name).retry(...args)
   }
 
-  async fail(name: string, job: JobRef, options: MoveOptions<'fail'> = {}) {
-    const queue = await this.#queue(name)
-    return queue.fail(job, options)
+  async fail(name: string, ...args: ArgumentsOf<'fail'>) {
+    return this.#queue(name).fail(...args)
   }
 
-  async release(name: string, job: JobRef, options: MoveOptions<'release'> = {}) {
-    const queue = await this.#queue(name)
-    return queue.release(job, options)
+  async release(name: string, ...args: ArgumentsOf<'release'>) {
+    return this.#queue(name).release(...args)
   }
 
-  async extend(name: string, job: JobRef, leaseMs: number) {
-    const queue = await this.#queue(name)
-    return queue.extend(job, leaseMs)
+  async extend(name: string, ...args: ArgumentsOf<'extend'>) {
+    return this.#queue(name).extend(...args)
   }
 
   async stats(name: string) {
-    const queue = await this.#queue(name)
-    return queue.stats()
+    return this.#queue(name).stats()
   }
 
   async job<Payload>(name: string, id: string) {
-    const queue = await this.#queue<Payload>(name)
-    return queue.job(id)
+    return this.#queue<Payload>(name).job(id)
   }
 
   async jobs<Payload>(name: string, options: PageOptions = {}) {
-    // The client walks through all pages by itself; what crosses a binding is better one page at a time.
-    const queue = await this.#queue(name)
-    const query = new URLSearchParams(JSON.parse(JSON.stringify(options)))
-    const { repeat, send } = createTransport(await wayToApp(this.env))
-    return repeat(() => send<Page<Payload>>(`/v1/queues/${queue.name}/jobs?${query}`, 'jobs'))
+    // The client's `jobs` iterates over all pages, and an iterator cannot cross a binding.
+    const queue = this.#queue(name)
+    const { repeat, send } = createTransport(optionsFor(this.env))
+    return repeat(() => send<Page<Payload>>(`/v1/queues/${queue.name}/jobs${queryOf(options)}`, 'jobs'))
   }
 
-  async redrive(name: string, id: string) {
-    const queue = await this.#queue(name)
-    return queue.redrive(id)
+  async redrive(name: string, ...args: ArgumentsOf<'redrive'>) {
+    return this.#queue(name).redrive(...args)
   }
 
-  async redriveMany(name: string, options: Omit<RedriveOptions, 'signal'> = {}) {
-    const queue = await this.#queue(name)
-    return queue.redriveMany(options)
+  async redriveMany(name: string, ...args: ArgumentsOf<'redriveMany'>) {
+    return this.#queue(name).redriveMany(...args)
+  }
+
+  async purge(name: string, ...args: ArgumentsOf<'purge'>) {
+    return this.#queue(name).purge(...args)
+  }
+
+  async audit(name: string, ...args: ArgumentsOf<'audit'>) {
+    return this.#queue(name).audit(...args)
   }
 
   async pause(name: string) {
-    const queue = await this.#queue(name)
-    return queue.pause()
+    return this.#queue(name).pause()
   }
 
   async resume(name: string) {
-    const queue = await this.#queue(name)
-    return queue.resume()
+    return this.#queue(name).resume()
   }
 }

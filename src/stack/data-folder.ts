@@ -2,7 +2,7 @@
  * The folder in which the embedded Redis keeps its data. Only one Redis may work in it: two would append to one file
  * and return the same jobs with the same tokens.
  *
- * The lock is a file with a process id and the port of its Redis. It holds while both are alive, so a killed stack does
+ * The lock is a file with a process id and the port and password of its Redis. It holds while both are alive, so a killed stack does
  * not block the next one; a Redis that outlives its stack for a moment is waited for.
  */
 
@@ -11,7 +11,7 @@ import { readFile, realpath, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { promisify } from 'node:util'
-import { probeRedis } from './redis-probe.ts'
+import { type Address, probeRedis } from './redis-probe.ts'
 
 export type FolderLock = {
   /**
@@ -29,14 +29,14 @@ const PATIENCE_MS = 5_000
 const POLL_MS = 50
 
 /**
- * Makes the folder and its parents and returns its real path.
+ * Makes the folder, for its owner only, and its parents, and returns its real path. An existing folder stays as it is.
  *
  * @throws {Error}
  */
 export async function makeFolder(folder: string): Promise<string> {
   try {
     // Node's own `mkdir` never returns for a folder below /proc.
-    await promisify(execFile)('mkdir', ['-p', '--', folder])
+    await promisify(execFile)('mkdir', ['-p', '-m', '700', '--', folder])
   } catch {
     throw new Error(`The data folder ${folder} cannot be made.`)
   }
@@ -50,11 +50,11 @@ export async function makeFolder(folder: string): Promise<string> {
  */
 export async function lockFolder(
   folder: string,
-  port: number,
+  { port, password }: Address,
   patienceMs = PATIENCE_MS,
 ): Promise<FolderLock> {
   const file = join(folder, 'emq.lock')
-  const ours = `${process.pid} ${port}\n`
+  const ours = `${process.pid} ${port} ${password}\n`
   try {
     while (!(await create(file, ours))) {
       await untilAbandoned(folder, file, patienceMs)
@@ -84,7 +84,7 @@ class InUse extends Error {
 
 /** Returns false when the file exists already. */
 function create(file: string, text: string): Promise<boolean> {
-  return writeFile(file, text, { flag: 'wx' }).then(() => true, on('EEXIST', false))
+  return writeFile(file, text, { flag: 'wx', mode: 0o600 }).then(() => true, on('EEXIST', false))
 }
 
 /** Returns undefined when there is no file. */
@@ -98,10 +98,11 @@ async function untilAbandoned(folder: string, file: string, patienceMs: number):
   for (;;) {
     const text = await read(file)
     if (text === undefined) return
-    // Both are 0 while the file is being written.
-    const [pid = 0, port = 0] = text.split(' ').map(Number)
+    // The file is empty while it is being written.
+    const [pid = 0, port = 0] = text.split(' ', 2).map(Number)
+    const password = text.trim().split(' ')[2] ?? ''
     const isAlive = pid === 0 || exists(pid)
-    const isAtWork = port !== 0 && (await probeRedis(port, folder)).mayBeAtWork
+    const isAtWork = port !== 0 && (await probeRedis({ port, password }, folder)).mayBeAtWork
     const isLate = Date.now() > deadline
     if (isAtWork && (isAlive || isLate)) throw new InUse(folder, pid)
     // A live process without a Redis has only reused the id.

@@ -1,6 +1,6 @@
 /** `npm run dev` and `echomq-edge dev`: runs the local stack in the foreground until it is asked to end. */
 
-import { Command } from 'commander'
+import { Command, Option } from 'commander'
 import { say } from './debian.ts'
 import { parseFolder, parsePort, parseUrl } from './options.ts'
 import { DEFAULT_PORT, DEFAULT_REST_PORT } from './ports.ts'
@@ -10,6 +10,9 @@ import { contradictionIn } from './stack-options.ts'
 import type { BuiltWorker } from './wrangler.ts'
 
 type DevOptions = StackOptions & { readonly json?: boolean }
+
+export const SECRETS_HELP =
+  '\nEvery user of this machine can read the arguments of a command. Give passwords and tokens in the environment instead.'
 
 /** The differences of a stack that runs outside a clone of the project. */
 export type DevSurroundings = {
@@ -35,17 +38,26 @@ export function devCommand({ prepare, worker }: DevSurroundings = {}): Command {
       `of the bridge (default: ${DEFAULT_REST_PORT}, or a free one if that is busy)`,
       parsePort,
     )
-    .option('--redis-url <url>', 'use this Redis instead of starting one', parseUrl('redis:', 'rediss:'))
+    .addOption(
+      new Option('--redis-url <url>', 'use this Redis instead of starting one')
+        .argParser(parseUrl('redis:', 'rediss:'))
+        .env('EMQ_DEV_REDIS_URL'),
+    )
     .option(
       '--rest-url <url>',
       'use this Upstash database instead of Redis and bridge',
       parseUrl('https:', 'http:'),
     )
-    .option('--rest-token <token>', 'of the database, or for the bridge')
+    .addOption(
+      new Option('--rest-token <token>', 'of the database, or for the bridge (default: random)').env(
+        'EMQ_DEV_REST_TOKEN',
+      ),
+    )
     .option('--data <folder>', 'keep the data of the embedded Redis in this folder', parseFolder)
     .option('--test-mode', 'enable the test controls of the bridge, see CONTRIBUTING.md')
     .option('--quiet', 'print only the ready line and warnings')
     .option('--json', 'print the ready line as JSON')
+    .addHelpText('after', SECRETS_HELP)
     .action(async (options: DevOptions, command: Command) => {
       const contradiction = contradictionIn(options)
       if (contradiction !== undefined) command.error(`error: ${contradiction}`)
@@ -65,7 +77,8 @@ async function run(options: DevOptions, worker: BuiltWorker | undefined): Promis
   const stack = await startStack({ ...options, worker, env: process.env })
   stop = stack.stop
 
-  const { url, restUrl, restToken, redisUrl, tokens } = stack
+  const { url, restUrl, restToken, redisUrl } = stack
+  const tokens = hasDevTokens() ? stack.tokens : {}
   for (const warning of stack.warnings) say(`warning: ${warning}`)
   if (!options.quiet) {
     const moved = movedPorts(stack, options)
@@ -83,6 +96,11 @@ async function run(options: DevOptions, worker: BuiltWorker | undefined): Promis
   throw new Error(failure)
 }
 
+/** `EMQ_TOKENS` in the environment replaces the development tokens. */
+function hasDevTokens(): boolean {
+  return process.env['EMQ_TOKENS'] === undefined
+}
+
 /** Names the default ports that are busy, and the ports that are used instead, in one line. */
 function movedPorts({ url, restUrl }: Stack, { port, restPort, restUrl: given }: DevOptions): string {
   const places = [
@@ -96,9 +114,10 @@ function movedPorts({ url, restUrl }: Stack, { port, restPort, restUrl: given }:
 }
 
 function introduction({ url, restUrl, restToken, redisUrl, tokens }: Stack, options: DevOptions): string {
-  const hasDevTokens = process.env['EMQ_TOKENS'] === undefined
-  // A password does not belong on the terminal.
-  const redis = redisUrl?.replace(/^(\w+:\/\/[^:/]*:).*@/, '$1***@') ?? 'behind the REST URL'
+  const areValid = hasDevTokens()
+  // The password of a given Redis does not belong on the terminal.
+  const redis =
+    (options.redisUrl?.replace(/^(\w+:\/\/[^:/]*:).*@/, '$1***@') ?? redisUrl) || 'behind the REST URL'
   const curl = (token: string, path: string, body: string): string =>
     `  curl -X POST ${url}/v1/queues/emails/${path} -H 'Authorization: Bearer ${token}' -H 'Content-Type: application/json' -d '${body}'`
   const examples = [
@@ -110,8 +129,8 @@ function introduction({ url, restUrl, restToken, redisUrl, tokens }: Stack, opti
   HTTP API   ${url}     (reference: ${url}/docs)
   REST       ${restUrl}   token: ${options.restToken === undefined ? restToken : 'the value of --rest-token'}
   Redis      ${redis}
-  Tokens     ${hasDevTokens ? Object.values(tokens).join(', ') : 'the tokens of EMQ_TOKENS in the environment, without the development tokens'}
+  Tokens     ${areValid ? Object.values(tokens).join(', ') : 'the tokens of EMQ_TOKENS in the environment, without the development tokens'}
   Cron       runs now and once a minute; in local development only this stack runs it
 
-${hasDevTokens ? `${examples.join('\n')}\n\n` : ''}`
+${areValid ? `${examples.join('\n')}\n\n` : ''}`
 }

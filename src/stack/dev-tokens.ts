@@ -1,7 +1,7 @@
 /** The API tokens of the local stack, each for all queues. They are public and must never reach a deployment. */
 
 import { createHash } from 'node:crypto'
-import type { Scope, TokenEntry } from '../env.ts'
+import type { Scope, TokenEntry } from '../protocol/tokens.ts'
 
 export const DEV_TOKENS = {
   producer: 'dev-producer',

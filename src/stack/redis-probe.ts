@@ -5,6 +5,9 @@ import { LOCALHOST } from './ports.ts'
 
 const SILENCE_MS = 1_000
 
+/** A Redis of the local stack. */
+export type Address = { readonly port: number; readonly password: string }
+
 export type Probe = {
   /** A Redis works in the folder and has loaded its data. */
   readonly isReady: boolean
@@ -12,17 +15,18 @@ export type Probe = {
   readonly mayBeAtWork: boolean
 }
 
-export async function probeRedis(port: number, folder: string): Promise<Probe> {
-  const reply = await ask(port)
+export async function probeRedis(address: Address, folder: string): Promise<Probe> {
+  const reply = await ask(address)
   const isOfFolder = reply?.includes(`\r\n${folder}\r\n`) ?? false
   return {
     isReady: isOfFolder && reply?.endsWith('+PONG\r\n') === true,
-    mayBeAtWork: isOfFolder || reply === '' || reply?.startsWith('-') === true,
+    // An error after the password was accepted: it is busy. One before: it is another Redis.
+    mayBeAtWork: isOfFolder || reply === '' || reply?.startsWith('+OK\r\n-') === true,
   }
 }
 
 /** Returns undefined when nothing listens, '' when nothing replies in time. */
-function ask(port: number): Promise<string | undefined> {
+function ask({ port, password }: Address): Promise<string | undefined> {
   return new Promise((resolve) => {
     let reply: string | undefined
     const socket = connect({ port, host: LOCALHOST })
@@ -31,12 +35,12 @@ function ask(port: number): Promise<string | undefined> {
     socket.once('close', () => resolve(reply))
     socket.once('connect', () => {
       reply = ''
-      socket.write('CONFIG GET dir\r\nPING\r\n')
+      socket.write(`AUTH ${password}\r\nCONFIG GET dir\r\nPING\r\n`)
     })
     socket.on('data', (chunk: Buffer) => {
       reply += chunk.toString()
-      // The reply to PING is the last: a status, or an error while Redis loads its data.
-      if (/^[+-][^\r]*\r\n$/m.test(reply ?? '')) socket.destroy()
+      // The reply to PING is the last, or any error.
+      if (/^(\+PONG|-[^\r]*)\r\n$/m.test(reply ?? '')) socket.destroy()
     })
   })
 }

@@ -12,6 +12,7 @@ import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { lockFolder, makeFolder } from './data-folder.ts'
 import { freePort, LOCALHOST } from './ports.ts'
+import { randomToken } from './random-token.ts'
 import { findRedisBinary } from './redis-binary.ts'
 import { probeRedis } from './redis-probe.ts'
 
@@ -21,14 +22,17 @@ const POLL_MS = 10
 const MAX_ATTEMPTS = 3
 
 /**
- * $1: a folder to remove at the end, or ''; the rest: the program and its arguments.
+ * $1: a folder to remove at the end, or ''; the rest: the program and its arguments. The password comes in a variable,
+ * because every user of the machine can read arguments.
  *
  * `read` returns when stdin closes. TERM lets Redis write its data; a Redis in a long script ignores it, so KILL follows.
  */
 const WATCHDOG = `
 folder=$1; shift
+password=$EMQ_REDIS_PASSWORD; unset EMQ_REDIS_PASSWORD
+umask 077
 exec 3<&0
-"$@" </dev/null 3<&- & server=$!
+printf 'requirepass %s\\n' "$password" | "$@" - 3<&- & server=$!
 { read -r _ <&3; kill "$server"; sleep 2; kill -9 "$server"; } >/dev/null 2>&1 & guard=$!
 wait "$server"
 kill "$guard" 2>/dev/null
@@ -43,6 +47,7 @@ export type RedisServerOptions = {
 }
 
 export type RedisServer = {
+  /** With the password, which is another at each start. */
   readonly url: string
   readonly port: number
   /** Resolves when Redis has ended for any reason. */
@@ -75,7 +80,8 @@ async function launch(binary: string, port: number, data: string | undefined): P
   const folder = isTemporary
     ? await realpath(await mkdtemp(join(tmpdir(), 'emq-redis-')))
     : await makeFolder(data)
-  const lock = isTemporary ? undefined : await lockFolder(folder, port)
+  const password = randomToken()
+  const lock = isTemporary ? undefined : await lockFolder(folder, { port, password })
   const args = [
     ...['--port', String(port), '--bind', LOCALHOST, '--dir', folder],
     ...['--maxmemory-policy', 'noeviction', '--save', '', '--appendonly', isTemporary ? 'no' : 'yes'],
@@ -83,7 +89,11 @@ async function launch(binary: string, port: number, data: string | undefined): P
   ]
   // In its own session, so that a Ctrl-C in the terminal reaches only this process, which stops everything in order.
   const shell = ['-c', WATCHDOG, 'emq-redis', isTemporary ? folder : '', binary, ...args]
-  const child = spawn('/bin/sh', shell, { stdio: 'pipe', detached: true })
+  const child = spawn('/bin/sh', shell, {
+    stdio: 'pipe',
+    detached: true,
+    env: { ...process.env, EMQ_REDIS_PASSWORD: password },
+  })
   // The pipe breaks when Redis ends; its exit reports that.
   child.stdin.on('error', () => {})
   let output = ''
@@ -102,7 +112,7 @@ async function launch(binary: string, port: number, data: string | undefined): P
   try {
     const deadline = Date.now() + START_TIMEOUT_MS
     // The probe also rules out another Redis that has taken the port first.
-    while (!(await probeRedis(port, folder)).isReady) {
+    while (!(await probeRedis({ port, password }, folder)).isReady) {
       if (child.exitCode !== null || child.signalCode !== null)
         throw new Error(`Redis did not start. ${output.trim()}`)
       if (Date.now() > deadline)
@@ -114,5 +124,5 @@ async function launch(binary: string, port: number, data: string | undefined): P
     await stop()
     throw error
   }
-  return { url: `redis://${LOCALHOST}:${port}`, port, ended, stop }
+  return { url: `redis://:${password}@${LOCALHOST}:${port}`, port, ended, stop }
 }

@@ -5,6 +5,9 @@ import { devTokensSecret } from './dev-tokens.ts'
 import { LOCALHOST } from './ports.ts'
 import type { BuiltWorker } from './wrangler.ts'
 
+/** Variables that begin so configure the stack. They do not reach the Worker. */
+export const OWN_VARIABLES = 'EMQ_DEV_'
+
 export type StackOptions = {
   /** Of the Worker. Default: 8787, or a free one when that is busy; 0: any free one. */
   readonly port?: number | undefined
@@ -14,6 +17,7 @@ export type StackOptions = {
   readonly redisUrl?: string | undefined
   /** An Upstash database, or another with its protocol, instead of Redis and bridge. Needs `restToken`. */
   readonly restUrl?: string | undefined
+  /** Default: for the bridge a random one. */
   readonly restToken?: string | undefined
   /** A folder in which the embedded Redis keeps its data. Default: it keeps none. */
   readonly data?: string | undefined
@@ -48,6 +52,7 @@ export function contradictionIn(options: StackOptions): string | undefined {
     UPSTASH_REDIS_REST_URL: restUrl ?? `http://${LOCALHOST}`,
     UPSTASH_REDIS_REST_TOKEN: restToken ?? 'unused',
     EMQ_TOKENS: devTokensSecret(),
+    EMQ_LOCAL_STACK: '1',
   })
   const [problem] = parsed.ok ? [] : parsed.problems
   return problem

@@ -8,12 +8,14 @@ import type { Readiness } from '../http/health.ts'
 import { DEFAULT_LIMITS } from '../protocol/limits.ts'
 import { createUpstashPort, RefusedTokenError } from '../queue/upstash.ts'
 import { type Bridge, createBridge, type TestBridge } from './bridge/bridge.ts'
+import { type Cleanup, startWithCleanup } from './cleanup.ts'
 import { startCron } from './cron.ts'
 import { makeFolder } from './data-folder.ts'
 import { DEV_TOKENS, type DevTokens, devTokensSecret } from './dev-tokens.ts'
 import { choosePort, DEFAULT_PORT, DEFAULT_REST_PORT } from './ports.ts'
+import { randomToken } from './random-token.ts'
 import { startRedis } from './redis-server.ts'
-import { contradictionIn, type StackOptions } from './stack-options.ts'
+import { contradictionIn, OWN_VARIABLES, type StackOptions } from './stack-options.ts'
 import { startWorker } from './worker.ts'
 import { buildWorker } from './wrangler.ts'
 
@@ -41,7 +43,6 @@ export type Stack = {
 
 export type TestStack = Stack & { readonly redisUrl: string; readonly bridge: TestBridge }
 
-const DEV_REST_TOKEN = 'dev-rest-token'
 const FIRST_ANSWER_TIMEOUT_MS = 30_000
 const CRON = '* * * * *'
 
@@ -60,10 +61,13 @@ export function startStack(
   options: StackOptions & { testMode: true; restUrl?: undefined },
 ): Promise<TestStack>
 export function startStack(options?: StackOptions): Promise<Stack>
-export async function startStack(options: StackOptions = {}): Promise<Stack> {
+export function startStack(options: StackOptions = {}): Promise<Stack> {
+  return startWithCleanup((parts) => start(options, parts))
+}
+
+async function start(options: StackOptions, parts: Cleanup): Promise<Stack> {
   const contradiction = contradictionIn(options)
   if (contradiction !== undefined) throw new Error(contradiction)
-  await using parts = new AsyncDisposableStack()
   const ended = Promise.withResolvers<string | undefined>()
   function keep(part: { readonly ended: Promise<void>; stop(): Promise<void> }, name: string): void {
     parts.defer(part.stop)
@@ -71,7 +75,7 @@ export async function startStack(options: StackOptions = {}): Promise<Stack> {
   }
 
   async function openDatabase(data: string | undefined): Promise<Database> {
-    const { restUrl, restToken = DEV_REST_TOKEN, testMode = false } = options
+    const { restUrl, restToken = randomToken(), testMode = false } = options
     if (restUrl !== undefined) {
       await checkDatabase(restUrl, restToken)
       return { restUrl, restToken, redisUrl: null, bridge: null }
@@ -99,6 +103,7 @@ export async function startStack(options: StackOptions = {}): Promise<Stack> {
   const built = await building
   const bindings = {
     EMQ_TOKENS: devTokensSecret(),
+    EMQ_LOCAL_STACK: '1',
     ...emqVariables(options.env ?? {}),
     UPSTASH_REDIS_REST_URL: database.restUrl,
     UPSTASH_REDIS_REST_TOKEN: database.restToken,
@@ -108,9 +113,6 @@ export async function startStack(options: StackOptions = {}): Promise<Stack> {
   const checks = await firstAnswer(worker.url)
   if (options.cron ?? true) parts.defer(startCron(() => worker.runScheduled(CRON)).stop)
 
-  // From here on the parts live until `stop`.
-  const running = parts.move()
-  let stopping: Promise<void> | undefined
   return {
     ...database,
     url: worker.url,
@@ -123,8 +125,7 @@ export async function startStack(options: StackOptions = {}): Promise<Stack> {
     },
     stop() {
       ended.resolve(undefined)
-      stopping ??= running.disposeAsync()
-      return stopping
+      return parts.run()
     },
   }
 }
@@ -165,7 +166,7 @@ async function checkDatabase(url: string, token: string): Promise<void> {
 /** Keeps variables that are set but empty. */
 function emqVariables(env: Readonly<Record<string, string | undefined>>): Record<string, string> {
   const entries = Object.entries(env).filter(
-    ([name, value]) => name.startsWith('EMQ_') && value !== undefined,
+    ([name, value]) => name.startsWith('EMQ_') && !name.startsWith(OWN_VARIABLES) && value !== undefined,
   )
   return Object.fromEntries(entries) as Record<string, string>
 }

@@ -4,6 +4,8 @@ import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { extname } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import type { MiniflareOptions } from 'miniflare'
+import { guardedWorker } from './local-hosts.ts'
 import type { HostReply, HostRequest } from './worker-host.ts'
 import type { BuiltWorker } from './wrangler.ts'
 
@@ -27,8 +29,14 @@ export type RunningWorker = {
   stop(): Promise<void>
 }
 
+/** The name of the Worker among those of the runtime. */
+const NAME = 'echomq-edge'
+
 /** How much of a suppressed log is shown when the Worker does not start. */
 const SHOWN_CHARACTERS = 2_000
+
+/** The name of a module that the build does not have. */
+const GUARD = 'local-hosts.js'
 
 /** Beside this file, with the same extension: `.ts` in a clone, `.js` in the package. */
 const HOST = fileURLToPath(new URL(`worker-host${extname(import.meta.url)}`, import.meta.url))
@@ -76,24 +84,7 @@ export async function startWorker({ built, port, bindings, quiet }: WorkerOption
   const started = await ask({
     kind: 'start',
     port,
-    options: {
-      // Together: no network lookups, no files in the home folder, no usage reports.
-      cf: false,
-      enableDevRegistry: false,
-      telemetry: { enabled: false },
-      workers: [
-        {
-          config: {
-            name: 'echomq-edge',
-            compatibilityDate: built.compatibilityDate,
-            compatibilityFlags: [...built.compatibilityFlags],
-            manifest: { mainModule: built.mainModule, modules: { ...built.modules } },
-            env: { ...toBindings({ ...built.vars, ...bindings }), ...assetsBinding(built) },
-            ...(built.assets && { assets: { directory: built.assets.directory, hasUserWorker: true } }),
-          },
-        },
-      ],
-    },
+    options: miniflareOptions(built, bindings),
   })
   if (started.kind !== 'started') {
     await stop()
@@ -111,6 +102,58 @@ export async function startWorker({ built, port, bindings, quiet }: WorkerOption
     },
     stop,
   }
+}
+
+const objectBindings = ({ durableObjects }: BuiltWorker) =>
+  Object.fromEntries(
+    Object.entries(durableObjects).map(([binding, exportName]) => [
+      binding,
+      { type: 'durable-object' as const, worker: NAME, exportName },
+    ]),
+  )
+
+/** How miniflare runs a built Worker. `bench/` uses it too, without the front. */
+export function miniflareOptions(built: BuiltWorker, bindings: WorkerOptions['bindings']) {
+  return {
+    // Together: no network lookups, no files in the home folder, no usage reports.
+    cf: false,
+    enableDevRegistry: false,
+    telemetry: { enabled: false },
+    workers: [
+      {
+        config: {
+          name: NAME,
+          compatibilityDate: built.compatibilityDate,
+          compatibilityFlags: [...built.compatibilityFlags],
+          manifest: {
+            mainModule: GUARD,
+            modules: {
+              ...built.modules,
+              [GUARD]: { type: 'esm', contents: guardedWorker(built.mainModule) },
+            },
+          },
+          exports: Object.fromEntries(
+            Object.values(built.durableObjects).map((name) => [
+              name,
+              { type: 'durable-object' as const, storage: 'sqlite' as const },
+            ]),
+          ),
+          env: {
+            ...toBindings({ ...built.vars, ...bindings }),
+            ...assetsBinding(built),
+            ...objectBindings(built),
+          },
+          ...(built.assets && {
+            assets: {
+              directory: built.assets.directory,
+              hasUserWorker: true,
+              runWorkerFirst: ['/*', '!/docs/*', '!/third-party-licences.txt'],
+            },
+          }),
+        },
+      },
+    ],
+  } satisfies MiniflareOptions
 }
 
 const assetsBinding = ({ assets }: BuiltWorker): Record<string, { type: 'assets' }> =>

@@ -29,6 +29,8 @@ export type BuiltWorker = {
   readonly vars: Readonly<Record<string, Json>>
   /** The static assets and the name of their binding. */
   readonly assets?: { readonly binding: string; readonly directory: string }
+  /** The classes of Durable Objects by the name of their binding. */
+  readonly durableObjects: Readonly<Record<string, string>>
   /** Size of all modules together. */
   readonly bytes: number
   readonly gzippedBytes: number
@@ -41,7 +43,13 @@ type Metadata = {
   readonly compatibility_flags?: readonly string[]
   readonly bindings: readonly Binding[]
 }
-type Binding = { readonly name: string; readonly type: string; readonly text?: string; readonly json?: Json }
+type Binding = {
+  readonly name: string
+  readonly type: string
+  readonly text?: string
+  readonly json?: Json
+  readonly class_name?: string
+}
 
 const PROJECT = fileURLToPath(new URL('../..', import.meta.url))
 
@@ -54,11 +62,13 @@ const builds = new Map<string, Promise<BuiltWorker>>()
 /**
  * Builds the Worker of a wrangler.toml, by default the project's, once per process.
  *
+ * @param environment A section `[env.NAME]` of the file. Default: the settings at its top level.
  * @throws {Error} with the output of wrangler, when the build fails.
  */
-export function buildWorker(config = WRANGLER_CONFIG): Promise<BuiltWorker> {
-  const building = builds.get(config) ?? build(config)
-  builds.set(config, building)
+export function buildWorker(config = WRANGLER_CONFIG, environment = ''): Promise<BuiltWorker> {
+  const key = JSON.stringify([config, environment])
+  const building = builds.get(key) ?? build(config, environment)
+  builds.set(key, building)
   return building
 }
 
@@ -77,13 +87,13 @@ export function spawnWrangler(args: readonly string[], stdio: 'inherit' | 'pipe'
   return child
 }
 
-async function build(config: string): Promise<BuiltWorker> {
+async function build(config: string, environment: string): Promise<BuiltWorker> {
   // Synchronously, so that this process cannot end between making the folder and removing it.
   const folder = mkdtempSync(join(tmpdir(), 'emq-worker-'))
   const remove = (): void => rmSync(folder, { recursive: true, force: true })
   try {
     const file = join(folder, 'upload')
-    const writing = writeUpload(config, file)
+    const writing = writeUpload(config, environment, file)
     // Registered after wrangler's handler, so that wrangler ends first.
     process.once('exit', remove)
     await writing
@@ -94,8 +104,9 @@ async function build(config: string): Promise<BuiltWorker> {
   }
 }
 
-async function writeUpload(config: string, file: string): Promise<void> {
-  const child = spawnWrangler(['deploy', '--dry-run', '--config', config, '--outfile', file], 'pipe')
+async function writeUpload(config: string, environment: string, file: string): Promise<void> {
+  const args = ['deploy', '--dry-run', '--config', config, '--env', environment, '--outfile', file]
+  const child = spawnWrangler(args, 'pipe')
   let output = ''
   for (const stream of [child.stdout, child.stderr]) {
     stream?.on('data', (chunk: Buffer) => {
@@ -123,6 +134,7 @@ async function readUpload(upload: Buffer<ArrayBuffer>): Promise<BuiltWorker> {
   const all = Buffer.concat(contents)
   const metadata: Metadata = JSON.parse(String(form.get('metadata')))
   const assets = metadata.bindings.find(({ type }) => type === 'assets')
+  const objects = metadata.bindings.filter(({ type }) => type === 'durable_object_namespace')
   return {
     mainModule: metadata.main_module,
     modules,
@@ -130,9 +142,10 @@ async function readUpload(upload: Buffer<ArrayBuffer>): Promise<BuiltWorker> {
     compatibilityFlags: metadata.compatibility_flags ?? [],
     vars: Object.fromEntries(
       metadata.bindings
-        .filter((binding) => binding !== assets)
+        .filter((binding) => binding !== assets && !objects.includes(binding))
         .map((binding) => [binding.name, toVariable(binding)]),
     ),
+    durableObjects: Object.fromEntries(objects.map(({ name, class_name = '' }) => [name, class_name])),
     ...(assets === undefined ? {} : { assets: { binding: assets.name, directory: SITE } }),
     bytes: all.length,
     gzippedBytes: gzipSync(all, { level: 9 }).length,

@@ -46,6 +46,7 @@ const REFUSALS = {
   EMQSTALE: 'the token is not the live one, or the job is gone',
   EMQSTATE: 'the job is not in the state that the move needs',
   EMQLOCK: 'a live lease holds the job',
+  EMQKEY: 'the idempotency key belongs to a batch of another size',
   EMQFULL: 'the queue holds as many pending jobs as it may',
 }
 
@@ -138,9 +139,8 @@ function prologueOf(source: string): string {
   if (args.length > 0) lines.push(...luaTable('local args = ', named(args, 'ARGV', String)))
   if (argsEach.length > 0) {
     const [before, size] = [args.length, argsEach.length]
-    const count = size === 1 ? `#ARGV${before === 0 ? '' : ` - ${before}`}` : `#ARGV / ${size}`
-    if (size > 1 && before > 0)
-      throw new Error('a list of several words an item may not follow other arguments')
+    const values = before === 0 ? '#ARGV' : `#ARGV - ${before}`
+    const count = size === 1 ? values : `${before === 0 ? values : `(${values})`} / ${size}`
     const fields = [
       ...named(keysEach, 'KEYS', () => `${keys.length} + nth`),
       ...named(argsEach, 'ARGV', (nth) => (size === 1 ? `${before} + nth` : `at + ${nth}`)),
@@ -148,7 +148,7 @@ function prologueOf(source: string): string {
     lines.push('local items = {}')
     if (condition !== '') lines.push(`local further = ${keys.length} + ${count}`)
     lines.push(`for nth = 1, ${count} do`)
-    if (size > 1) lines.push(`  local at = (nth - 1) * ${size}`)
+    if (size > 1) lines.push(`  local at = ${before === 0 ? '' : `${before} + `}(nth - 1) * ${size}`)
     lines.push(...luaTable('  items[nth] = ', fields))
     for (const { name } of keysEachWith)
       lines.push(

@@ -66,7 +66,7 @@ const GATES: readonly Gate[] = [
   {
     name: 'L1 surface',
     shows:
-      "the machine's surface: claim, complete, retry, promote, reap join enqueue, browse, pending_size -- eight verbs, every transition one script",
+      "the machine's surface: claim, complete, retry, promote, reap join enqueue, browse, pending_size -- five new verbs, every transition one script",
     async play({ queue, mint }) {
       const core = ['claim', 'complete', 'enqueue', 'promote', 'reap', 'retry'] as const
       for (const name of core) assert.match(SCRIPTS[name].sha1, /^[0-9a-f]{40}$/)

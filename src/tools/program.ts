@@ -1,12 +1,11 @@
 /** The commands of this repository: their options, their help, and their exit codes. */
 
-import { Command, CommanderError } from 'commander'
-import { auditCommand } from '../cli/commands/audit.ts'
-import { tokenCommand } from '../cli/commands/token.ts'
-import { devCommand } from '../stack/dev-command.ts'
+import { Command, CommanderError, Option } from 'commander'
+import { devCommand, SECRETS_HELP } from '../stack/dev-command.ts'
 import { parseUrl } from '../stack/options.ts'
 import type { Endpoint } from './conformance-run.ts'
-import { Failure } from './failure.ts'
+
+type DeployOptions = { readonly dryRun?: boolean; readonly env: string }
 
 const OK = 0
 const FAILED = 1
@@ -14,7 +13,7 @@ const NOT_UNDERSTOOD = 2
 
 /**
  * Runs the command that the arguments name and prints its error, if any, to stderr. Returns the exit code: 0, 1 when
- * the command failed, 2 when the arguments are invalid, or the command's own code.
+ * the command failed, 2 when the arguments are invalid.
  */
 export async function runProgram(args: readonly string[]): Promise<number> {
   const program = new Command('echomq-edge')
@@ -22,8 +21,7 @@ export async function runProgram(args: readonly string[]): Promise<number> {
     .enablePositionalOptions()
     .exitOverride()
     .showHelpAfterError('(--help lists the options)')
-  for (const command of [devCommand(), tokenCommand(), auditCommand()])
-    program.addCommand(command.copyInheritedSettings(program))
+  program.addCommand(devCommand().copyInheritedSettings(program))
 
   // Each command is imported when it runs: the help of one must not need the dependencies of the others.
   program
@@ -39,8 +37,13 @@ export async function runProgram(args: readonly string[]): Promise<number> {
         'Exits with 1 when any fails.',
     )
     .option('--url <url>', 'URL of the endpoint', parseUrl('https:', 'http:'))
-    .option('--token <token>', 'token of the endpoint')
-    .option('--redis-url <url>', 'use this Redis over plain RESP instead', parseUrl('redis:', 'rediss:'))
+    .addOption(new Option('--token <token>', 'token of the endpoint').env('EMQ_CONFORMANCE_TOKEN'))
+    .addOption(
+      new Option('--redis-url <url>', 'use this Redis over plain RESP instead')
+        .argParser(parseUrl('redis:', 'rediss:'))
+        .env('EMQ_CONFORMANCE_REDIS_URL'),
+    )
+    .addHelpText('after', SECRETS_HELP)
     .action(async (options: Endpoint, command: Command) => {
       const { url, token, redisUrl } = options
       if ((url === undefined) !== (token === undefined)) command.error('error: --url and --token go together')
@@ -59,13 +62,14 @@ export async function runProgram(args: readonly string[]): Promise<number> {
     .command('deploy')
     .description('Deploys the Worker to Cloudflare. Further arguments go to `wrangler deploy`.')
     .option('--dry-run', 'build the Worker and print its size without deploying; fail when it is too large')
+    .option('-e, --env <name>', 'use the section [env.<name>] of wrangler.toml', '')
     .argument('[arguments...]', 'for wrangler')
     .allowUnknownOption()
     .passThroughOptions()
-    .action(async (more: string[], { dryRun }: { dryRun?: boolean }, command: Command) => {
+    .action(async (more: string[], { dryRun, env }: DeployOptions, command: Command) => {
       if (dryRun && more.length > 0) command.error('error: --dry-run takes no further arguments')
       const { deploy, weigh } = await import('./deploy.ts')
-      await (dryRun ? weigh() : deploy(more))
+      await (dryRun ? weigh(env) : deploy(env, more))
     })
 
   try {
@@ -75,6 +79,6 @@ export async function runProgram(args: readonly string[]): Promise<number> {
     // commander has printed its own errors.
     if (error instanceof CommanderError) return error.exitCode === 0 ? OK : NOT_UNDERSTOOD
     process.stderr.write(`error: ${error instanceof Error ? error.message : String(error)}\n`)
-    return error instanceof Failure ? error.exitCode : FAILED
+    return FAILED
   }
 }

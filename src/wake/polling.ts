@@ -1,25 +1,22 @@
-/**
- * Waiting for a job: the one place that knows how a held claim learns that it should look again. Today it asks
- * Redis at a growing interval; a wake-up by push can take its place without anything else changing.
- */
+/** Polling: a waiting claim claims again at a growing interval. Used where there is no other way, and when another way failed. */
 
 export type Wait = {
-  /** How long the longest pause may be, in ms. */
+  /** The longest pause, in ms. */
   readonly atMostMs: number
-  /** When the next job is known to be due, in ms from now. */
+  /** When the next job is due, in ms from now, if that is known. */
   readonly nextMs?: number | undefined
   /** Ends the wait at once when the caller hangs up. */
   readonly signal: AbortSignal
 }
 
-/** Resolves when it is worth looking again. */
+/** Resolves when it is time to claim again. */
 export type Waiter = { pause(wait: Wait): Promise<void> }
 
 const FIRST_PAUSE_MS = 100
 const LONGEST_PAUSE_MS = 1_000
 const GROWTH = 1.5
 
-/** One waiter for one held request: 100 ms at first, half as much again each time, 1 s at the most. */
+/** The pauses of one waiting claim: 100 ms at first, growing by half, at most 1 s. */
 export function createPollingWaiter(): Waiter {
   let pauseMs = FIRST_PAUSE_MS
   return {
@@ -41,22 +38,4 @@ function sleep(ms: number, signal: AbortSignal): Promise<void> {
     const timer = setTimeout(done, ms)
     signal.addEventListener('abort', done)
   })
-}
-
-/** The requests of one queue that are held in this isolate, by their claimId. */
-export type HeldClaims = Map<string, symbol>
-
-/**
- * Holds a claim. Whoever repeats a claim under its claimId has given up on the first request, and not every platform
- * tells that a caller has hung up: the older one must not go on to claim a job for nobody.
- */
-export function holdClaim(held: HeldClaims, claimId: string | undefined) {
-  const mine = Symbol('claim')
-  if (claimId !== undefined) held.set(claimId, mine)
-  return {
-    isNewest: (): boolean => claimId === undefined || held.get(claimId) === mine,
-    end(): void {
-      if (claimId !== undefined && held.get(claimId) === mine) held.delete(claimId)
-    },
-  }
 }

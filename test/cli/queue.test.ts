@@ -16,19 +16,27 @@ beforeAll(async () => {
 })
 afterAll(() => stack?.stop())
 
-const emq = (...args: string[]): Promise<Ended> => runCli(args, { env })
-const ok = async (...args: string[]): Promise<string> => {
+function emq(...args: string[]): Promise<Ended> {
+  return runCli(args, { env })
+}
+async function ok(...args: string[]): Promise<string> {
   const { code, stdout, stderr } = await emq(...args)
   expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
   return stdout
 }
-const linesOf = (stdout: string): string[] => stdout.split('\n').filter(Boolean)
-// biome-ignore lint/suspicious/noExplicitAny: what is printed is looked at field by field
-const jsonOf = (stdout: string): any[] => linesOf(stdout).map((line) => JSON.parse(line))
+function linesOf(stdout: string): string[] {
+  return stdout.split('\n').filter(Boolean)
+}
+// biome-ignore lint/suspicious/noExplicitAny: the tests check the output field by field
+function jsonOf(stdout: string): any[] {
+  return linesOf(stdout).map((line) => JSON.parse(line))
+}
 
-const queueOf = (name: string) => new EchoMQ({ url: stack.url, token: stack.tokens.operator }).queue(name)
+function queueOf(name: string) {
+  return new EchoMQ({ url: stack.url, token: stack.tokens.operator }).queue(name)
+}
 
-/** A queue with so many dead jobs. */
+/** A queue with this many dead letters. */
 async function deadJobs(count: number, error = 'e'): Promise<string> {
   const name = freshQueue()
   const queue = queueOf(name)
@@ -42,11 +50,11 @@ async function fileWith(text: string | Uint8Array): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'emq-cli-'))
   onTestFinished(() => rm(folder, { recursive: true }))
   await writeFile(join(folder, 'payload'), text)
-  return `@${join(folder, 'payload')}`
+  return join(folder, 'payload')
 }
 
 describe('a job', () => {
-  test('is enqueued, claimed, retried and completed, for people', async () => {
+  test('enqueue, claim, retry, complete and stats print lines for people', async () => {
     const queue = freshQueue()
     const [id = '', status] = (await ok('enqueue', queue, '{"to":"ada@example.com"}')).trim().split(' ')
     expect(status).toBe('enqueued')
@@ -57,7 +65,7 @@ describe('a job', () => {
     expect(await ok('stats', queue)).toMatch(/^pending +0\n(.*\n)*completed +1\n/)
   })
 
-  test('and the same for programs', async () => {
+  test('enqueue, claim, retry, complete and stats print JSON with --json', async () => {
     const queue = freshQueue()
     const [{ id, status }] = jsonOf(
       await ok('enqueue', queue, '5', '--json', '--delay', '10ms', '--key', 'k'),
@@ -75,10 +83,10 @@ describe('a job', () => {
     expect(jsonOf(await ok('complete', queue, id, '2', '--json'))).toEqual([{ id, status: 'completed' }])
   })
 
-  test('keeps every digit, from the file to the screen', async () => {
+  test('a payload keeps every digit, from the file to the output', async () => {
     const queue = freshQueue()
     const payload = '{"n":9007199254740993,"x":1.0,\n  "e":1e400}'
-    await ok('enqueue', queue, await fileWith(`${payload}\n`))
+    await ok('enqueue', queue, '--file', await fileWith(`${payload}\n`))
     const { id } = await queueOf(queue)
       .jobs()
       [Symbol.asyncIterator]()
@@ -90,7 +98,7 @@ describe('a job', () => {
     expect(await ok('claim', queue, '--json')).toContain(`"payload":${exact}}`)
   })
 
-  test('goes out as it was typed, so the API says what cannot be kept', async () => {
+  test('enqueue sends the payload as it was typed, so the API rejects a duplicate key', async () => {
     const queue = freshQueue()
     const twice = await emq('enqueue', queue, '{"a":1,"a":2}')
     expect(twice).toMatchObject({ code: 2, stdout: '' })
@@ -104,39 +112,44 @@ describe('a job', () => {
     expect(claimed).toContain('"payload":9007199254740993}\n')
   })
 
-  test('is failed, released, extended', async () => {
+  test('fail, release and extend print the new state of the job', async () => {
     const queue = freshQueue()
     const { id } = await queueOf(queue).enqueue(1)
     await ok('claim', queue)
     expect(await ok('extend', queue, id, '1', '--lease', '10m')).toBe(`${id} extended  10m\n`)
     expect(await ok('release', queue, id, '1')).toBe(`${id} pending\n`)
-    expect((await emq('release', queue, id, '1')).code).toBe(4)
+    expect(await emq('release', queue, id, '1')).toMatchObject({ code: 4, stdout: '' })
     await ok('claim', queue)
     expect(jsonOf(await ok('release', queue, id, '2', '--delay', '10ms', '--json'))).toEqual([
       { id, status: 'scheduled' },
     ])
     await ok('claim', queue, '--wait', '10s')
     expect(await ok('fail', queue, id, '3', '--error', 'no such address')).toBe(`${id} dead\n`)
-    expect(await ok('jobs', queue, '--state', 'dead')).toContain('no such address')
+    expect(await ok('jobs', queue, '--state', 'dead')).toMatch(/ {2}attempts 3 {2}\S+Z {2}no such address\n$/)
   })
 
-  test('comes from stdin, and as text when it is to be text', async () => {
+  test('enqueue reads the payload from stdin, as JSON or with --text as text', async () => {
     const queue = freshQueue()
     expect((await runCli(['enqueue', queue], { env, stdin: '{"a":1}\n' })).code).toBe(0)
     expect((await runCli(['enqueue', queue, '-', '--text'], { env, stdin: 'a\u001b[31m\nb' })).code).toBe(0)
     const claimed = await ok('claim', queue, '--limit', '2')
-    expect(linesOf(claimed).map((line) => line.split('  ').at(-1))).toEqual(['{"a":1}', 'a\ufffd[31m\ufffdb'])
+    expect(linesOf(claimed).map((line) => line.split('  ').at(-1))).toEqual([
+      '{"a":1}',
+      'a\\u001b[31m\\u000ab',
+    ])
   })
 
-  test('is one of many lines', async () => {
+  test('enqueue --lines enqueues one job per line and skips empty lines', async () => {
     const queue = freshQueue()
     const input = await fileWith('1\n\n2\r\n{"three":3.0}\n')
-    expect(await ok('enqueue', queue, input, '--lines')).toBe('3 enqueued\n')
-    expect(jsonOf(await ok('enqueue', queue, input, '--lines', '--json'))).toHaveLength(3)
+    expect(await ok('enqueue', queue, '--file', input, '--lines')).toBe('3 enqueued\n')
+    expect(jsonOf(await ok('enqueue', queue, '--file', input, '--lines', '--json'))).toEqual(
+      Array(3).fill({ id: expect.stringMatching(/^JOB\w{11}$/), status: 'enqueued' }),
+    )
     expect(await ok('claim', queue, '--limit', '10', '--json')).toContain('"payload":{"three":3.0}}')
   })
 
-  test('of which the API refuses some: those are named, the others are in', async () => {
+  test('enqueue --lines names the lines that the API rejects, and enqueues the others', async () => {
     const queue = freshQueue()
     const stdin = '1\n\n{"a":1,"a":2}\n2\n'
     const { code, stdout, stderr } = await runCli(['enqueue', queue, '--lines'], { env, stdin })
@@ -148,12 +161,12 @@ describe('a job', () => {
   })
 })
 
-describe('looking and operating', () => {
-  test('jobs by state, one with its history', async () => {
+describe('observing and operating', () => {
+  test('jobs lists the jobs of a state, and shows one job with its fields', async () => {
     const queue = await deadJobs(3, 'mailbox\u001b]0;x full')
     const dead = linesOf(await ok('jobs', queue, '--state', 'dead', '--limit', '2'))
     expect(dead).toHaveLength(2)
-    expect(dead[0]).toMatch(/^JOB\w{11} {2}dead {2}attempts 1 {2}\S+Z {2}mailbox\ufffd\]0;x full$/)
+    expect(dead[0]).toMatch(/^JOB\w{11} {2}dead {2}attempts 1 {2}\S+Z {2}mailbox\\u001b\]0;x full$/)
     const [first] = jsonOf(await ok('jobs', queue, '--state', 'dead', '--oldest', '--limit', '1', '--json'))
     const one = await ok('jobs', queue, first.id)
     expect(one).toMatch(/^state +dead$/m)
@@ -161,7 +174,7 @@ describe('looking and operating', () => {
     expect(await ok('jobs', queue)).toBe('')
   })
 
-  test('redrives one, some, all', async () => {
+  test('redrive moves one job, the jobs of a filter, or all jobs', async () => {
     const queue = await deadJobs(12)
     const [{ id }] = jsonOf(await ok('jobs', queue, '--state', 'dead', '--limit', '1', '--json'))
     expect(await ok('redrive', queue, id)).toBe(`${id} pending\n`)
@@ -171,7 +184,7 @@ describe('looking and operating', () => {
     expect((await queueOf(queue).stats()).counts).toMatchObject({ pending: 12, dead: 0 })
   })
 
-  test('shows a bar while it redrives, on a terminal only', async () => {
+  test('redrive shows a progress bar on a terminal', async () => {
     const queue = await deadJobs(600)
     const shown = await startCliOnTerminal(['redrive', queue, '--all'], { env }).ended
     expect(shown.code).toBe(0)
@@ -180,28 +193,28 @@ describe('looking and operating', () => {
     expect(shown.stdout).toContain('\r\u001b[K600 redriven')
   })
 
-  test('pauses and resumes', async () => {
+  test('pause stops claims, and resume allows them again', async () => {
     const queue = freshQueue()
     await ok('enqueue', queue, '1')
     expect(await ok('pause', queue)).toBe(`${queue} paused\n`)
-    expect((await emq('claim', queue)).code).toBe(3)
+    expect(await emq('claim', queue)).toMatchObject({ code: 3, stdout: '' })
     expect(jsonOf(await ok('resume', queue, '--json'))).toEqual([{ queue, paused: false, known: true }])
-    expect((await emq('claim', queue)).code).toBe(0)
+    expect(await ok('claim', queue)).toMatch(/^JOB\w{11} {2}token 1 {2}30s {2}1\n$/)
   })
 })
 
-describe('a name that may be mistyped', () => {
-  test('a queue that was never used can be paused and resumed, with a note', async () => {
+describe('a queue that was never used', () => {
+  test('pause and resume accept a queue that was never used, with a note on stderr', async () => {
     const queue = freshQueue()
-    const note = `note: ${queue} was never used. Is that its name?\n`
+    const note = `note: ${queue} was never used. Is the name correct?\n`
     expect(await emq('pause', queue)).toEqual({ code: 0, stdout: `${queue} paused\n`, stderr: note })
     const other = freshQueue()
     const { stdout, stderr } = await emq('resume', other, '--json')
     expect(jsonOf(stdout)).toEqual([{ queue: other, paused: false, known: false }])
-    expect(stderr).toContain('never used')
+    expect(stderr).toBe(`note: ${other} was never used. Is the name correct?\n`)
   })
 
-  test('its list of jobs is 3, as its stats are; that of a queue without jobs is 0 and empty', async () => {
+  test('jobs exits with 3 for a queue that was never used, and with 0 for an empty queue', async () => {
     const queue = freshQueue()
     expect(await emq('jobs', queue)).toMatchObject({
       code: 3,
@@ -211,18 +224,18 @@ describe('a name that may be mistyped', () => {
     const { id } = await queueOf(queue).enqueue(1)
     expect(await ok('jobs', queue, '--state', 'dead')).toBe('')
     expect(await ok('remove', queue, id)).toBe(`${id} removed\n`)
-    expect((await emq('remove', queue, id)).code).toBe(3)
+    expect(await emq('remove', queue, id)).toMatchObject({ code: 3, stdout: '' })
   })
 })
 
-test('what a lease holds is not removed', async () => {
+test('remove exits with 4 when a live lease holds the job', async () => {
   const queue = freshQueue()
   const { id } = await queueOf(queue).enqueue(1)
   await ok('claim', queue)
   expect(await emq('remove', queue, id)).toMatchObject({ code: 4, stdout: '' })
 })
 
-test('lists the queues, all pages of them', async () => {
+test('queues lists the queues of all pages', async () => {
   const names = Array.from({ length: 52 }, freshQueue)
   await Promise.all(names.map((name) => queueOf(name).enqueue(1)))
   const listed = jsonOf(await ok('queues', '--json'))
@@ -234,8 +247,51 @@ test('lists the queues, all pages of them', async () => {
   )
 })
 
+describe('purge', () => {
+  test('purge --yes deletes all jobs of one state, also more than one request deletes', async () => {
+    const queue = await deadJobs(1)
+    await queueOf(queue).enqueueMany(Array.from({ length: 1_100 }, (_, nth) => ({ payload: nth })))
+    expect(await ok('purge', queue, '--state', 'pending', '--yes')).toBe('1100 removed\n')
+    expect((await queueOf(queue).stats()).counts).toEqual({ pending: 0, active: 0, scheduled: 0, dead: 1 })
+    expect(await ok('purge', queue, '--state', 'pending', '--yes')).toBe('0 removed\n')
+  })
+
+  test('purge --limit deletes the oldest jobs and no more than the limit', async () => {
+    const queue = await deadJobs(3)
+    const [oldest] = jsonOf(await ok('jobs', queue, '--state', 'dead', '--oldest', '--limit', '1', '--json'))
+    const purged = await ok('purge', queue, '--state', 'dead', '--limit', '1', '--yes', '--json')
+    expect(jsonOf(purged)).toEqual([{ queue, state: 'dead', removed: 1 }])
+    expect(await queueOf(queue).job(oldest.id)).toBeUndefined()
+    expect((await queueOf(queue).stats()).counts.dead).toBe(2)
+  })
+
+  test('purge without --yes deletes nothing where stdin is not a terminal', async () => {
+    const queue = await deadJobs(1)
+    expect(await emq('purge', queue, '--state', 'dead')).toEqual({
+      code: 2,
+      stdout: '',
+      stderr: 'error: Nobody can confirm this: stdin is not a terminal. Give --yes to delete the jobs.\n',
+    })
+    expect((await queueOf(queue).stats()).counts.dead).toBe(1)
+  })
+
+  test.each([
+    ['the name of the queue', (queue: string) => queue, 0, 0],
+    ['another text', () => 'yes', 2, 1],
+  ])('purge on a terminal asks for the name of the queue: typing %s', async (_, typed, code, left) => {
+    const queue = await deadJobs(1)
+    const { child, ended } = startCliOnTerminal(['purge', queue, '--state', 'dead'], { env })
+    await new Promise((resolve) => child.stdout.once('data', resolve))
+    child.stdin.write(`${typed(queue)}\n`)
+    const purged = await ended
+    expect(purged.stdout).toContain(`Deletes 1 dead jobs of ${queue} for good.`)
+    expect(purged.code).toBe(code)
+    expect((await queueOf(queue).stats()).counts.dead).toBe(left)
+  })
+})
+
 describe('watch', () => {
-  test('prints a line for each look until the queue is empty', async () => {
+  test('watch --until-empty prints a line per reading until the queue is empty', async () => {
     const name = freshQueue()
     const queue = queueOf(name)
     await queue.enqueueMany([{ payload: 1 }, { payload: 2 }])
@@ -251,7 +307,7 @@ describe('watch', () => {
     )
   })
 
-  test('as JSON, and ends in order when it is asked to', async () => {
+  test('watch --json prints JSON lines and exits with 0 on SIGINT', async () => {
     const name = freshQueue()
     await queueOf(name).enqueue(1)
     const { child, ended } = startCli(['watch', name, '--json', '--interval', '200ms'], { env })
@@ -262,7 +318,7 @@ describe('watch', () => {
     expect(jsonOf(stdout)[0]).toMatchObject({ queue: name, counts: { pending: 1 } })
   })
 
-  test('redraws in place on a terminal, with a bar while the queue drains', async () => {
+  test('watch redraws in place on a terminal, with a progress bar', async () => {
     const name = freshQueue()
     const queue = queueOf(name)
     await queue.enqueueMany(Array.from({ length: 40 }, (_, nth) => ({ payload: nth })))
@@ -279,7 +335,7 @@ describe('watch', () => {
     expect(stdout).toMatch(/pending {4}0\r?\n/)
   })
 
-  test('says that Redis is away, and goes on', async () => {
+  test('watch prints that Redis is away and continues', async () => {
     const name = freshQueue()
     await queueOf(name).enqueue(1)
     const { child, ended } = startCli(['watch', name, '--interval', '200ms'], { env })
@@ -296,8 +352,8 @@ describe('watch', () => {
   })
 })
 
-describe('refusals', () => {
-  test('nothing there is 3', async () => {
+describe('exit codes', () => {
+  test('the command line exits with 3 when it finds nothing', async () => {
     const queue = freshQueue()
     expect(await emq('claim', queue)).toEqual({ code: 3, stdout: '', stderr: 'There is no job to claim.\n' })
     expect(await emq('claim', queue, '--json')).toEqual({ code: 3, stdout: '', stderr: '' })
@@ -316,7 +372,7 @@ describe('refusals', () => {
     })
   })
 
-  test('a stale token, another state, a token without the scope are 4', async () => {
+  test('the command line exits with 4 for a stale token, a wrong state and a missing scope', async () => {
     const queue = freshQueue()
     const { id } = await queueOf(queue).enqueue(1)
     await ok('claim', queue)
@@ -325,12 +381,12 @@ describe('refusals', () => {
     expect(JSON.parse(stale.stderr)).toMatchObject({
       error: { code: 'stale', reason: 'superseded', status: 409 },
     })
-    expect((await emq('redrive', queue, id)).code).toBe(4)
+    expect(await emq('redrive', queue, id)).toMatchObject({ code: 4, stdout: '' })
     const producer = { ...env, EMQ_TOKEN: stack.tokens.producer }
     expect(await runCli(['claim', queue], { env: producer })).toMatchObject({ code: 4, stdout: '' })
   })
 
-  test('what the API finds malformed is 2, with the field', async () => {
+  test('the command line exits with 2 and names the field when the API rejects a value', async () => {
     const { code, stderr } = await emq('claim', freshQueue(), '--limit', '101')
     expect(code).toBe(2)
     expect(stderr).toMatch(/^error: .*: invalid: limit .*\n {2}request [\w-]+\n$/)
@@ -344,7 +400,7 @@ describe('refusals', () => {
     )
   })
 
-  test('a Redis that is away is 1', async () => {
+  test('the command line exits with 1 when Redis is away', async () => {
     stack.bridge.answer({ status: 500, body: '{"error":"ERR boom"}' }, { times: Number.POSITIVE_INFINITY })
     onTestFinished(() => stack.bridge.reset())
     expect(await emq('stats', freshQueue())).toMatchObject({

@@ -1,4 +1,4 @@
-/** The client as it is shipped: one small file without imports, the same everywhere. */
+/** The client as it is published: one small file without imports, the same on every platform. */
 import { execFile } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
@@ -10,7 +10,7 @@ import { build } from 'esbuild'
 import { Miniflare } from 'miniflare'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 
-/** The budget: 6 KB, minified and gzipped, by the smaller of the two readings of a KB. */
+/** 6 KB, minified and gzipped; a KB is 1000 bytes. */
 const MAX_BYTES = 6 * 1000
 
 let source = ''
@@ -26,21 +26,21 @@ beforeAll(async () => {
   source = outputFiles[0]?.text ?? ''
 })
 
-test('is within its budget of bytes', () => {
+test('the client is at most 6,000 bytes, minified and gzipped', () => {
   expect(source.length).toBeGreaterThan(1_000)
   expect(gzipSync(source, { level: 9 }).length).toBeLessThanOrEqual(MAX_BYTES)
 })
 
-test('imports nothing and names nothing of Node', () => {
+test('the client imports nothing and uses no name of Node', () => {
   expect(source).not.toMatch(/\bimport\b|\brequire\b|\bprocess\b|\bBuffer\b/)
 })
 
-test('exports what it promises', async () => {
+test('the client exports five names', async () => {
   const client = await import(`data:text/javascript,${encodeURIComponent(source)}`)
   expect(Object.keys(client).sort()).toEqual(['Consumer', 'EchoMQ', 'EchoMQError', 'deadLetter', 'retryIn'])
 })
 
-/** As much of the API as the story needs. */
+/** A server with the routes that the story needs. */
 async function startApi(): Promise<{ url: string; stop: () => void }> {
   let waiting: object[] = []
   const server = createServer(async (request, response) => {
@@ -64,8 +64,8 @@ async function startApi(): Promise<{ url: string; stop: () => void }> {
   return { url: `http://127.0.0.1:${port}`, stop: () => server.close() }
 }
 
-/** A module that enqueues a job and works it through the platform's own fetch, its client made before all else. */
-const storyFor = (url: string): string => {
+/** A module that creates its client first, then enqueues a job and works it with the platform's own fetch. */
+function storyFor(url: string): string {
   const exported = /([\w$]+) as EchoMQ\b/.exec(source)?.[1]
   return `${source.replace(/export\{[^}]*\};?\s*$/, '')}
     const emails = new ${exported}({ url: '${url}', token: 't' }).queue('emails')
@@ -80,7 +80,7 @@ const storyFor = (url: string): string => {
 
 const TOLD = '{"isId":true,"done":1}'
 
-describe('works a job', () => {
+describe('the bundled client', () => {
   let api: Awaited<ReturnType<typeof startApi>>
   let miniflare: Miniflare | undefined
   beforeAll(async () => {
@@ -91,7 +91,7 @@ describe('works a job', () => {
     await miniflare?.dispose()
   })
 
-  test('in workerd, made at the top of a module, where time and chance are forbidden', async () => {
+  test('the client works a job in workerd when it is created at the top of a module', async () => {
     const contents = `${storyFor(api.url)}\nexport default { fetch: async () => new Response(await story()) }`
     miniflare = new Miniflare({
       cf: false,
@@ -113,9 +113,9 @@ describe('works a job', () => {
     expect(await response.text()).toBe(TOLD)
   })
 
-  // The project's own Node, and the one that npm runs on, which may be the oldest that is supported.
+  // The project's own Node, and the Node that runs npm, which may be the oldest supported one.
   test.each([...new Set([process.execPath, process.env['npm_node_execpath'] ?? process.execPath])])(
-    'on %s, and the process ends by itself',
+    'the client works a job on %s, and the process ends by itself',
     async (node) => {
       const script = `${storyFor(api.url)}\nconsole.log(await story())`
       const { stdout } = await promisify(execFile)(node, ['--input-type=module', '--eval', script], {

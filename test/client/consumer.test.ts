@@ -1,9 +1,8 @@
-/** The loop: one rule of acknowledgement, concurrency and the buffer, empty queues, errors, events. */
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+/** The loop: acknowledgement, concurrency and the buffer, empty queues, errors, events. */
+import { beforeEach, describe, expect, test, vi } from 'vitest'
 import * as z from 'zod'
 import {
   type ConsumeOptions,
-  type Consumer,
   deadLetter,
   EchoMQ,
   EchoMQError,
@@ -11,38 +10,25 @@ import {
   retryIn,
   type StandardSchema,
 } from '../../src/client/index.ts'
-import { createWork, startConsuming } from './support/consuming.ts'
+import { createWork, ownConsumers } from './support/consuming.ts'
 import { clientOf, createFakeApi, type FakeApi } from './support/fake-api.ts'
 import { createFakeClock, type FakeClock } from './support/fake-clock.ts'
 
 let clock: FakeClock
 let api: FakeApi
-const consumers: Consumer<unknown>[] = []
 
 beforeEach(() => {
   clock = createFakeClock()
   api = createFakeApi(clock)
 })
 
-const unhandled = vi.fn()
-process.on('unhandledRejection', unhandled)
+const { consume, own } = ownConsumers(() => ({ api, clock }))
 
-afterEach(async () => {
-  const stopped = consumers.splice(0).map((consumer) => consumer.stop({ timeoutMs: 0 }))
-  await clock.advance(1)
-  await Promise.all(stopped)
-  expect(unhandled).not.toHaveBeenCalled()
-})
-
-function consume(handler: Handler<unknown>, options: ConsumeOptions = {}) {
-  const consuming = startConsuming(api, clock, handler, options)
-  consumers.push(consuming.consumer)
-  return consuming
+function moves() {
+  return api.calls.map(({ path }) => path.split('/').at(-1)).filter((end) => end !== 'claim')
 }
 
-const moves = () => api.calls.map(({ path }) => path.split('/').at(-1)).filter((end) => end !== 'claim')
-
-describe('one rule of acknowledgement', () => {
+describe('acknowledgement', () => {
   test('a handler that returns completes its job', async () => {
     const [id = ''] = api.put({ n: 1 })
     const { seen } = consume(async () => 'ignored')
@@ -56,7 +42,7 @@ describe('one rule of acknowledgement', () => {
     })
   })
 
-  test("a handler that throws has its job tried again, with the text and the queue's backoff", async () => {
+  test("a handler that throws has its job retried, with the error's text and the queue's backoff", async () => {
     const [id = ''] = api.put(1)
     const error = new RangeError('too far')
     const { seen } = consume(async () => {
@@ -71,7 +57,7 @@ describe('one rule of acknowledgement', () => {
     })
   })
 
-  test('a handler that throws synchronously is no different', async () => {
+  test('a handler that throws synchronously has its job retried too', async () => {
     api.put(1)
     consume(() => {
       throw new Error('at once')
@@ -80,7 +66,7 @@ describe('one rule of acknowledgement', () => {
     expect(api.to('/retry')[0]?.body.error).toBe('Error: at once')
   })
 
-  test('retryIn has it tried again after exactly that', async () => {
+  test('retryIn has the job retried after exactly its delay', async () => {
     api.put(1)
     const cause = new Error('busy')
     const { seen } = consume(async () => {
@@ -91,7 +77,7 @@ describe('one rule of acknowledgement', () => {
     expect(seen[0]?.event['delayMs']).toBe(90_000)
   })
 
-  test('deadLetter puts it among the dead', async () => {
+  test('deadLetter moves the job to the dead letters', async () => {
     const [id = ''] = api.put(1)
     const { seen } = consume(async () => {
       throw deadLetter('no such address')
@@ -102,7 +88,7 @@ describe('one rule of acknowledgement', () => {
     expect(seen[0]?.name).toBe('dead')
   })
 
-  test('a retry that the server answers with dead is told as dead', async () => {
+  test('a retry that the server answers with `dead` emits the event `dead`', async () => {
     api.put(1)
     api.fail('/retry', { status: 200, body: { id: 'x', status: 'dead' } })
     const { names } = consume(async () => {
@@ -112,7 +98,7 @@ describe('one rule of acknowledgement', () => {
     expect(names()).toEqual(['dead'])
   })
 
-  test('a lease that the heartbeat finds lost: aborted, told once, nothing reported', async () => {
+  test('a lease that the heartbeat finds lost aborts the signal, emits leaseLost once and reports nothing', async () => {
     const [id = ''] = api.put(1)
     const work = createWork()
     const { names, seen } = consume(work.handler)
@@ -128,7 +114,7 @@ describe('one rule of acknowledgement', () => {
     expect(moves().filter((move) => move !== 'settle')).toEqual([])
   })
 
-  test('a lease that ran out: aborted at its end, told once, nothing reported, also when the handler throws', async () => {
+  test('a lapsed lease aborts the signal at its end, emits leaseLost once and reports nothing', async () => {
     const [id = ''] = api.put(1)
     api.failAlways('/settle', 'reset')
     const work = createWork()
@@ -143,7 +129,7 @@ describe('one rule of acknowledgement', () => {
     expect(moves().filter((move) => move !== 'settle')).toEqual([])
   })
 
-  test('a lease that ran out while the machine was busy: nothing reported either', async () => {
+  test('a lease that lapsed while the machine was busy is not reported', async () => {
     const [id = ''] = api.put(1)
     const work = createWork()
     const { names } = consume(work.handler)
@@ -158,8 +144,7 @@ describe('one rule of acknowledgement', () => {
 
 describe('a schema', () => {
   const consumeWith = (schema: StandardSchema<unknown, unknown>, handler: Handler<unknown>) => {
-    const consumer = new EchoMQ(clientOf(api, clock)).queue('q', { schema }).consume(handler)
-    consumers.push(consumer)
+    const consumer = own(new EchoMQ(clientOf(api, clock)).queue('q', { schema }).consume(handler))
     const dead = vi.fn()
     const retried = vi.fn()
     const completed = vi.fn()
@@ -169,7 +154,7 @@ describe('a schema', () => {
     return { dead, retried, completed }
   }
 
-  test('makes what the handler and the listeners get', async () => {
+  test('handlers and listeners get the payload that the schema returned', async () => {
     api.put('2030-01-01T00:00:00Z')
     const handler = vi.fn()
     const { completed } = consumeWith(z.coerce.date(), handler)
@@ -179,7 +164,7 @@ describe('a schema', () => {
     expect(completed.mock.calls[0]?.[0].job.payload).toEqual(payload)
   })
 
-  test('sends what does not fit to the dead letters, with the places, and runs no handler', async () => {
+  test('a payload that does not match goes to the dead letters with the wrong paths, and no handler runs', async () => {
     const [id = ''] = api.put({ to: 'SECRET' })
     const handler = vi.fn()
     const { dead } = consumeWith(z.object({ to: z.email(), at: z.number() }), handler)
@@ -187,13 +172,13 @@ describe('a schema', () => {
     expect(handler).not.toHaveBeenCalled()
     expect(api.jobs.get(id)).toMatchObject({
       state: 'dead',
-      lastError: 'EchoMQError: payload must fit its schema: to,at',
+      lastError: 'EchoMQError: payload must match its schema: to,at',
     })
     expect(dead.mock.calls[0]?.[0]).toMatchObject({ job: { id }, error: { cause: { code: 'invalid' } } })
     expect(moves()).toEqual(['fail'])
   })
 
-  test('that throws is like a handler that does', async () => {
+  test('a schema that throws has the job retried', async () => {
     api.put(1)
     const validate = () => {
       throw new Error('database away')
@@ -204,7 +189,7 @@ describe('a schema', () => {
     expect(retried).toHaveBeenCalledTimes(1)
   })
 
-  test('during which the lease is lost: no handler runs', async () => {
+  test('no handler runs when the lease is lost while the schema checks the payload', async () => {
     const [id = ''] = api.put(1)
     let end = (): void => {}
     const validate = (value: unknown) =>
@@ -222,7 +207,7 @@ describe('a schema', () => {
     expect(moves()).toEqual(['settle'])
   })
 
-  test('an invalid payload that the handler itself enqueues elsewhere is an error like any other', async () => {
+  test('a handler that enqueues an invalid payload elsewhere has its own job retried', async () => {
     const [id = ''] = api.put(1)
     const others = new EchoMQ(clientOf(api, clock)).queue('others', { schema: z.string() })
     consumeWith(z.number(), async () => {
@@ -233,7 +218,7 @@ describe('a schema', () => {
   })
 })
 
-describe('what handlers throw', () => {
+describe('thrown values', () => {
   const cyclic: Record<string, unknown> = {}
   cyclic['self'] = cyclic
   test.each([
@@ -243,7 +228,7 @@ describe('what handlers throw', () => {
     ['a number', 7, '7'],
     ['a cyclic object', cyclic, 'unreadable error'],
     ['an object', { code: 7 }, '{"code":7}'],
-  ])('case 55: %s means one retry at once, whatever the lease', async (_, thrown, text) => {
+  ])('case 55: a handler that throws %s has its job retried once, at once', async (_, thrown, text) => {
     api.put(1)
     const { names } = consume(
       async () => {
@@ -258,7 +243,7 @@ describe('what handlers throw', () => {
   })
 })
 
-test('many reports that wait for the server at once warn of no leak', async () => {
+test('forty waiting reports cause no warning about a leak of listeners', async () => {
   const warned = vi.fn()
   process.on('warning', warned)
   api.put(...Array(40).keys())
@@ -274,8 +259,8 @@ test('many reports that wait for the server at once warn of no leak', async () =
   expect(warned).not.toHaveBeenCalled()
 })
 
-describe('reports whose answer is lost', () => {
-  test('case 54: complete is repeated with the same token, never becomes a retry, and the handler ran once', async () => {
+describe('reports whose response is lost', () => {
+  test('case 54: complete is repeated with the same token, never becomes a retry, and the handler runs once', async () => {
     api.put(1)
     api.fail('/complete', 'reset', 'reset')
     const handler = vi.fn()
@@ -287,7 +272,7 @@ describe('reports whose answer is lost', () => {
     expect(names()).toEqual(['completed'])
   })
 
-  test('case 5: a complete that was carried out and answers gone to its repeat is done', async () => {
+  test('case 5: a complete that was carried out counts as completed when its repeat is answered with gone', async () => {
     api.put(1)
     api.fail('/complete', 'lost')
     const handler = vi.fn()
@@ -298,18 +283,18 @@ describe('reports whose answer is lost', () => {
     expect(handler).toHaveBeenCalledTimes(1)
   })
 
-  test('the lease of a job whose complete fails is renewed, so that nobody else gets it meanwhile', async () => {
+  test('the lease of a job is renewed while its complete fails, so no other consumer claims the job', async () => {
     api.put(1)
     api.fail('/complete', ...Array.from({ length: 7 }, () => 'reset' as const))
     const handler = vi.fn()
     const { names } = consume(handler, { leaseMs: 3_000 })
     await clock.advance(60_000)
-    expect(api.to('/complete').at(-1)?.at).toBeGreaterThan(10_000)
+    expect(api.to('/complete').at(-1)?.at).toBe(30_750)
     expect(handler).toHaveBeenCalledTimes(1)
     expect(names()).toEqual(['completed'])
   })
 
-  test('a complete that is never answered is given up some time after the lease, as an error that names the job', async () => {
+  test('a complete that is never answered ends some time after the lease with an error event that names the job', async () => {
     const [id = ''] = api.put(1)
     api.failAlways('/complete', { status: 503 })
     const { consumer, seen } = consume(vi.fn())
@@ -318,13 +303,12 @@ describe('reports whose answer is lost', () => {
       error: { code: 'upstream' },
       job: { id },
     })
-    expect(clock.now()).toBeGreaterThan(60_000)
-    expect(clock.now()).toBeLessThan(120_000)
+    expect(clock.now()).toBe(60_750)
     expect(consumer.running).toBe(true)
-    expect(moves()).not.toContain('retry')
+    expect(new Set(moves())).toEqual(new Set(['complete', 'settle']))
   })
 
-  test('a complete is repeated beyond its lease, for nobody may have the job yet: told as completed, and only so', async () => {
+  test('a complete that succeeds after its lease emits only completed', async () => {
     api.put(1)
     const work = createWork()
     const { names } = consume(work.handler, { leaseMs: 3_000 })
@@ -339,7 +323,7 @@ describe('reports whose answer is lost', () => {
     expect(api.jobs.has(id)).toBe(false)
   })
 
-  test('a complete that is refused as stale is a lost lease', async () => {
+  test('a complete that is rejected as stale emits leaseLost', async () => {
     const [id = ''] = api.put(1)
     const work = createWork()
     const { names } = consume(work.handler)
@@ -350,7 +334,7 @@ describe('reports whose answer is lost', () => {
     expect(names()).toEqual(['leaseLost'])
   })
 
-  test('a complete that is refused for another reason is an error, and the loop goes on', async () => {
+  test('a complete that is rejected for another reason emits error, and the loop continues', async () => {
     const [id = ''] = api.put(1)
     api.fail('/complete', { status: 400, body: { code: 'invalid', detail: 'no' } })
     const { seen } = consume(vi.fn())
@@ -361,7 +345,7 @@ describe('reports whose answer is lost', () => {
     expect(seen.map(({ name }) => name)).toContain('completed')
   })
 
-  test('a retry that was carried out and answers released to its repeat is a success', async () => {
+  test('a retry that was carried out counts as retried when its repeat is rejected as released', async () => {
     const [id = ''] = api.put(1)
     api.fail('/retry', 'lost')
     const { seen } = consume(async () => {
@@ -373,7 +357,7 @@ describe('reports whose answer is lost', () => {
     expect(api.jobs.get(id)?.state).toBe('scheduled')
   })
 
-  test('a released that no lost answer explains is a lost lease', async () => {
+  test('a retry that is rejected as released without a lost response emits leaseLost', async () => {
     const [id = ''] = api.put(1)
     const work = createWork()
     const { names } = consume(work.handler)
@@ -386,7 +370,7 @@ describe('reports whose answer is lost', () => {
   })
 })
 
-test('case 52: one failure of a batch concerns no other job of it', async () => {
+test('case 52: the failure of one job affects no other job of its batch', async () => {
   const [first = '', second = '', third = ''] = api.put(1, 2, 3)
   api.fail(`${first}/complete`, { status: 409, body: { code: 'stale', reason: 'superseded', detail: '' } })
   const ran: string[] = []
@@ -407,7 +391,7 @@ test('case 52: one failure of a batch concerns no other job of it', async () => 
 })
 
 describe('concurrency', () => {
-  test('never more handlers than slots, and a claim asks for no more than fit', async () => {
+  test('the loop runs at most `concurrency` handlers and claims no more jobs than fit', async () => {
     const ids = api.put(1, 2, 3, 4, 5)
     const work = createWork()
     consume(work.handler, { concurrency: 2 })
@@ -420,13 +404,13 @@ describe('concurrency', () => {
     expect(api.to('/claim').map(({ body }) => body.limit)).toEqual([2, 1])
   })
 
-  test('a claim asks for a hundred at the most', async () => {
+  test('a claim asks for at most 100 jobs', async () => {
     consume(vi.fn(), { concurrency: 250 })
     await clock.settle()
     expect(api.to('/claim')[0]?.body.limit).toBe(100)
   })
 
-  test('what a claim brought beyond the slots waits, and the next claim goes out when slots are free', async () => {
+  test('jobs without a free handler are buffered, and the next claim is sent when a handler is free', async () => {
     const ids = api.put(1, 2, 3, 4)
     const work = createWork()
     consume(work.handler, { concurrency: 1, batch: 3 })
@@ -443,7 +427,7 @@ describe('concurrency', () => {
     expect(api.to('/claim')).toHaveLength(2)
   })
 
-  test('a waiting job is under the heartbeat too, and is run long after its first lease', async () => {
+  test('the heartbeat keeps a buffered job, which runs long after its first lease', async () => {
     const [first = '', second = ''] = api.put(1, 2)
     const work = createWork()
     const { names } = consume(work.handler, { batch: 2, leaseMs: 1_000 })
@@ -457,7 +441,7 @@ describe('concurrency', () => {
     expect(names()).toEqual(['completed', 'completed'])
   })
 
-  test('a waiting job whose lease was lost is dropped, not run', async () => {
+  test('a buffered job whose lease is lost does not run', async () => {
     const [first = '', second = '', third = ''] = api.put(1, 2, 3)
     const work = createWork()
     const { names } = consume(work.handler, { batch: 3 })
@@ -470,7 +454,7 @@ describe('concurrency', () => {
     expect(work.started).toEqual([first, third])
   })
 
-  test('a waiting job whose lease ran out unnoticed is dropped, not run', async () => {
+  test('a buffered job whose lease lapsed unnoticed does not run', async () => {
     const [first = '', second = ''] = api.put(1, 2)
     const work = createWork()
     const { names } = consume(work.handler, { batch: 2 })
@@ -483,7 +467,7 @@ describe('concurrency', () => {
     expect(names()).toEqual(['leaseLost', 'leaseLost'])
   })
 
-  test('a slot stays taken while a handler that lost its lease goes on', async () => {
+  test('a handler that lost its lease still counts towards `concurrency`', async () => {
     const [first = '', second = ''] = api.put(1, 2)
     const work = createWork()
     consume(work.handler)
@@ -509,9 +493,9 @@ describe('concurrency', () => {
     [{ leaseMs: 9 }, 'leaseMs must be an integer from 10 to 86400000'],
     [{ leaseMs: 86_400_001 }, 'leaseMs must be an integer from 10 to 86400000'],
     [{ leaseMs: Number.POSITIVE_INFINITY }, 'leaseMs must be an integer from 10 to 86400000'],
-    [{ waitMs: -1 }, 'waitMs must be an integer from 0 to 25000'],
-    [{ waitMs: 99_999 }, 'waitMs must be an integer from 0 to 25000'],
-  ])('%o is refused at once, and what would do is said', (options, message) => {
+    [{ waitMs: -1 }, 'waitMs must be an integer from 0 to 60000'],
+    [{ waitMs: 60_001 }, 'waitMs must be an integer from 0 to 60000'],
+  ])('consume rejects the options %o and names the rule', (options, message) => {
     const refused = expect.objectContaining({ code: 'invalid', message })
     expect(() => consume(vi.fn(), options as ConsumeOptions)).toThrow(refused)
     expect(api.calls).toEqual([])
@@ -519,9 +503,9 @@ describe('concurrency', () => {
 
   test.each([
     { concurrency: 1, batch: 1, leaseMs: 10, waitMs: 0 },
-    { concurrency: 1000, batch: 100, leaseMs: 86_400_000, waitMs: 25_000 },
+    { concurrency: 1000, batch: 100, leaseMs: 86_400_000, waitMs: 60_000 },
     { concurrency: undefined, batch: undefined, leaseMs: undefined, waitMs: undefined },
-  ])('%o is not', async (options) => {
+  ])('consume accepts the options %o', async (options) => {
     consume(vi.fn(), options)
     await clock.settle()
     expect(api.to('/claim')).toHaveLength(1)
@@ -529,7 +513,7 @@ describe('concurrency', () => {
 })
 
 describe('claims', () => {
-  test('carry a claimId of their own, which a repeat after a lost answer bears again: no attempt is lost', async () => {
+  test('a repeated claim has the same claimId, so a lost response uses no attempt', async () => {
     const [id = ''] = api.put(1)
     api.fail('/claim', 'lost', { status: 503 })
     const tokens: number[] = []
@@ -545,14 +529,14 @@ describe('claims', () => {
     expect(api.jobs.has(id)).toBe(false)
   })
 
-  test('say how long the lease is only when they were told', async () => {
+  test('a claim sends leaseMs only when the option is set', async () => {
     consume(vi.fn())
     consume(vi.fn(), { leaseMs: 5_000 })
     await clock.settle()
     expect(api.to('/claim').map(({ body }) => body.leaseMs)).toEqual([undefined, 5_000])
   })
 
-  test('wait for jobs, but never for more than half a lease', async () => {
+  test('a claim waits for at most half a lease', async () => {
     consume(vi.fn())
     consume(vi.fn(), { leaseMs: 60_000 })
     consume(vi.fn(), { leaseMs: 1_000, waitMs: 700 })
@@ -561,7 +545,7 @@ describe('claims', () => {
     expect(api.to('/claim').map(({ body }) => body.waitMs)).toEqual([15_000, 20_000, 500, 0])
   })
 
-  test('a job that comes during the wait is run at once', async () => {
+  test('a job that is enqueued during the wait runs at once', async () => {
     const handler = vi.fn()
     consume(handler, { leaseMs: 60_000 })
     await clock.advance(7_000)
@@ -576,7 +560,7 @@ describe('claims', () => {
     ['a short one', 1_000, [0, 4_000, 8_000]],
     ['one longer than that', 5_000, [0, 5_000, 10_000]],
   ])(
-    "an empty queue is asked again after the server's hint, the claim's own wait included: %s",
+    "an empty queue is claimed again after the server's hint, counted from the claim, with %s",
     async (_, waitMs, times) => {
       api = createFakeApi(clock, 4_000)
       consume(vi.fn(), { waitMs })
@@ -585,14 +569,22 @@ describe('claims', () => {
     },
   )
 
-  test('an answer without a hint does not make a hot loop', async () => {
+  test('an empty claim without a hint is repeated once per second', async () => {
     api.failAlways('/claim', { status: 200, body: { jobs: [] } })
     consume(vi.fn())
     await clock.advance(10_000)
-    expect(api.to('/claim').length).toBeLessThanOrEqual(11)
+    expect(api.to('/claim').map(({ at }) => at)).toEqual(Array.from({ length: 11 }, (_, n) => n * 1_000))
   })
 
-  test('idle is told when a claim brought nothing and nothing runs', async () => {
+  test('a claim that returns more and no job is repeated at once', async () => {
+    api.fail('/claim', { status: 200, body: { jobs: [], more: true } })
+    const { seen } = consume(vi.fn(), { waitMs: 0 })
+    await clock.settle()
+    expect(api.to('/claim').map(({ at }) => at)).toEqual([0, 0])
+    expect(seen.map(({ name }) => name)).toEqual(['idle'])
+  })
+
+  test('idle is emitted when a claim returned nothing and no handler runs', async () => {
     const [id = ''] = api.put(1)
     const work = createWork()
     const { seen } = consume(work.handler, { concurrency: 2, waitMs: 0 })
@@ -612,39 +604,33 @@ describe('errors', () => {
     ['a 429', { status: 429, headers: { 'retry-after': '1' } }],
     ['a JSON answer of somebody else', { status: 200, body: { hello: 'world' } }],
     ['a redirect', { status: 302, headers: { location: '/login' } }],
-  ] as const)(
-    'case 49: after %s the job is processed, and running is true all the while',
-    async (_, fault) => {
-      api.put(1)
-      api.fail('/claim', fault)
-      const handler = vi.fn()
-      const { consumer, seen } = consume(handler)
-      await clock.settle()
-      expect(seen.map(({ name }) => name)).toEqual(['error'])
-      expect(seen[0]?.event['error']).toBeInstanceOf(EchoMQError)
-      expect(consumer.running).toBe(true)
-      await clock.advance(3_000)
-      expect(handler).toHaveBeenCalledTimes(1)
-      expect(consumer.running).toBe(true)
-    },
-  )
+  ] as const)('case 49: after %s the job is processed, and `running` stays true', async (_, fault) => {
+    api.put(1)
+    api.fail('/claim', fault)
+    const handler = vi.fn()
+    const { consumer, seen } = consume(handler)
+    await clock.settle()
+    expect(seen.map(({ name }) => name)).toEqual(['error'])
+    expect(seen[0]?.event['error']).toBeInstanceOf(EchoMQError)
+    expect(consumer.running).toBe(true)
+    await clock.advance(3_000)
+    expect(handler).toHaveBeenCalledTimes(1)
+    expect(consumer.running).toBe(true)
+  })
 
-  test.each([503, 404])(
-    'case 50: %i for a long time means backoff up to a cap, not a hot loop',
-    async (status) => {
-      api.failAlways('/claim', { status })
-      clock.chance = 0.999
-      const { consumer } = consume(vi.fn())
-      await clock.advance(2_000)
-      expect(api.to('/claim').length).toBeLessThanOrEqual(4)
-      await clock.advance(600_000)
-      const at = api.to('/claim').map((call) => call.at)
-      const pauses = at.slice(1).map((time, i) => time - (at[i] ?? 0))
-      expect(Math.max(...pauses)).toBeLessThanOrEqual(30_000)
-      expect(pauses.at(-1)).toBeGreaterThan(29_000)
-      expect(consumer.running).toBe(true)
-    },
-  )
+  test.each([503, 404])('case 50: the backoff of a lasting %i grows up to 30 s', async (status) => {
+    api.failAlways('/claim', { status })
+    clock.chance = 0.999
+    const { consumer } = consume(vi.fn())
+    await clock.advance(2_000)
+    expect(api.to('/claim').map((call) => call.at)).toEqual([0, 499.5, 1_498.5])
+    await clock.advance(600_000)
+    const at = api.to('/claim').map((call) => call.at)
+    const pauses = at.slice(1).map((time, i) => time - (at[i] ?? 0))
+    expect(Math.max(...pauses)).toBeCloseTo(29_970)
+    expect(pauses.at(-1)).toBeCloseTo(29_970)
+    expect(consumer.running).toBe(true)
+  })
 
   test.each([
     ['1', 1_000],
@@ -654,7 +640,7 @@ describe('errors', () => {
     ['abc', 0],
     ['-5', 0],
     ['1.5', 0],
-  ])('case 50: Retry-After: %s', async (value, waitMs) => {
+  ])('case 50: the loop follows Retry-After: %s', async (value, waitMs) => {
     clock.chance = 0
     api.fail('/claim', { status: 503, headers: { 'retry-after': value } })
     consume(vi.fn())
@@ -662,7 +648,7 @@ describe('errors', () => {
     expect(api.to('/claim')[1]?.at).toBe(waitMs)
   })
 
-  test('backoff begins anew after a success', async () => {
+  test('the backoff starts again after a success', async () => {
     clock.chance = 0.999
     api.fail('/claim', ...Array.from({ length: 5 }, () => ({ status: 503 })))
     consume(vi.fn(), { waitMs: 0 })
@@ -670,10 +656,10 @@ describe('errors', () => {
     api.fail('/claim', { status: 503 })
     await clock.advanceUntil(() => api.to('/claim').length === 8)
     const [, , , , , , failed, next] = api.to('/claim').map(({ at }) => at)
-    expect((next ?? 0) - (failed ?? 0)).toBeLessThanOrEqual(500)
+    expect((next ?? 0) - (failed ?? 0)).toBe(499.5)
   })
 
-  test.each([401, 403])('case 50: %i stops the loop with an event that says so', async (status) => {
+  test.each([401, 403])('case 50: a %i of the API stops the loop with an error event', async (status) => {
     api.failAlways('/claim', { status })
     const { consumer, seen } = consume(vi.fn())
     const runningAtError: boolean[] = []
@@ -697,7 +683,7 @@ describe('errors', () => {
     [413, 'too_large'],
     [415, 'unsupported_media_type'],
     [422, 'wrong_kind'],
-  ])('so does %i %s: it would be answered the same for ever', async (status, code) => {
+  ])('a %i %s stops the loop', async (status, code) => {
     api.failAlways('/claim', { status, body: { code } })
     const { consumer, names, seen } = consume(vi.fn())
     await clock.advance(600_000)
@@ -712,7 +698,7 @@ describe('errors', () => {
     ['a database of another wire version', { status: 503, body: { code: 'wire_version' } }],
     ['a page that somebody else serves there for now', { status: 404, body: '<html>' }],
     ['a limit', { status: 429, body: { code: 'overloaded' } }],
-  ])('%s does not: it may be mended while it waits', async (_, fault) => {
+  ])('%s does not stop the loop', async (_, fault) => {
     api.put(1)
     api.fail('/claim', fault, fault)
     const { names } = consume(vi.fn())
@@ -720,7 +706,7 @@ describe('errors', () => {
     expect(names()).toEqual(['error', 'error', 'completed'])
   })
 
-  test('nor does one report that is refused: the next claim says whether it was the token', async () => {
+  test('a rejected report does not stop the loop', async () => {
     api.put(1, 2)
     api.fail('/complete', { status: 403 })
     const { names } = consume(vi.fn())
@@ -728,7 +714,7 @@ describe('errors', () => {
     expect(names()).toEqual(['error', 'completed'])
   })
 
-  test('a token that is refused while jobs run: they are finished first', async () => {
+  test('running jobs are finished after the API rejected the token', async () => {
     const [first = '', second = ''] = api.put(1, 2)
     const work = createWork()
     const { consumer, names } = consume(work.handler, { concurrency: 3, batch: 1 })
@@ -759,7 +745,7 @@ describe('listeners', () => {
         throw new Error('listener')
       },
     ],
-  ])('one that %s does not reach the loop, and is told as an error', async (_, listener) => {
+  ])('a listener that %s does not disturb the loop, and emits error', async (_, listener) => {
     api.put(1)
     const { consumer, seen } = consume(vi.fn(), { waitMs: 0 })
     consumer.on('completed', listener)
@@ -772,7 +758,7 @@ describe('listeners', () => {
     expect(consumer.running).toBe(true)
   })
 
-  test('case 49: an error listener that throws is written to the console, once, and the job is processed', async () => {
+  test('case 49: the error of an error listener is written to the console once, and the job is processed', async () => {
     const written = vi.spyOn(console, 'error').mockImplementation(() => {})
     api.put(1)
     api.fail('/claim', { status: 500 })
@@ -782,21 +768,20 @@ describe('listeners', () => {
     })
     await clock.advance(3_000)
     expect(written.mock.calls).toEqual([[expect.objectContaining({ message: 'listener' })]])
-    expect(seen.map(({ name }) => name)).toContain('completed')
+    expect(seen.map(({ name }) => name).filter((name) => name !== 'idle')).toEqual(['error', 'completed'])
     written.mockRestore()
   })
 
-  test('an error that nobody listens to is written to the console', async () => {
+  test('an error without a listener is written to the console', async () => {
     const written = vi.spyOn(console, 'error').mockImplementation(() => {})
     api.fail('/claim', { status: 500 })
-    const consumer = new EchoMQ(clientOf(api, clock)).queue('q').consume(vi.fn())
-    consumers.push(consumer)
+    own(new EchoMQ(clientOf(api, clock)).queue('q').consume(vi.fn()))
     await clock.settle()
     expect(written.mock.calls).toEqual([[expect.objectContaining({ code: 'upstream' })]])
     written.mockRestore()
   })
 
-  test('a listener can be taken away', async () => {
+  test('a removed listener is not called', async () => {
     api.put(1)
     const { consumer } = consume(vi.fn(), { waitMs: 0 })
     const heard = vi.fn()

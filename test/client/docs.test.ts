@@ -1,13 +1,15 @@
-/** What is said of the client beside its code compiles and is complete: the examples of its comments, `docs/client.md`. */
+/** The documentation of the client: the examples in its comments, and `docs/client.md`. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { PROJECT, programOf, wrongIn } from '../support/typescript.ts'
 import { TABLES, tableOfCodes, tablesOfTypes } from './support/reference.ts'
 
-const read = (file: string): string => readFileSync(join(PROJECT, file), 'utf8')
+function read(file: string): string {
+  return readFileSync(join(PROJECT, file), 'utf8')
+}
 
-/** What examples take for granted. */
+/** The names that the examples use. */
 const GIVEN = `
 import { Consumer, deadLetter, EchoMQ, EchoMQError, type Handler, type Job, type Queue, retryIn } from 'echomq-edge/client'
 import * as z from 'zod'
@@ -22,7 +24,7 @@ declare const undo: (job: Job<Email>) => void
 declare const alert: (...words: unknown[]) => void
 `
 
-/** Each example in a function of its own; an example need not use what it makes. */
+/** Compiles each example in its own function; an example need not use its variables. */
 function wrongWith(examples: readonly string[]): string {
   const file = join(PROJECT, 'test/client/examples.ts')
   const functions = examples.map((code, nth) => `export async function example${nth}() {\n${code}\n}\n`)
@@ -44,7 +46,7 @@ test('the examples in the comments of the client compile', () => {
 describe('docs/client.md', () => {
   const document = read('docs/client.md')
 
-  test('its examples compile', () => {
+  test('the examples of docs/client.md compile', () => {
     const examples = [...document.matchAll(/^```ts\n(.*?)^```$/gms)].map(([, code = '']) =>
       code.replaceAll(/^import .*\n/gm, ''),
     )
@@ -52,12 +54,12 @@ describe('docs/client.md', () => {
     expect(wrongWith(examples)).toBe('')
   })
 
-  test('its tables say what the types say, and none is missing', () => {
+  test('docs/client.md has the table of every type, as the comments describe it', () => {
     const tables = [...tablesOfTypes().values(), tableOfCodes()]
     expect(tables.filter((table) => !document.includes(`\n\n${table}\n`))).toEqual([])
   })
 
-  test('it names whatever the client exports', () => {
+  test('docs/client.md names every export of the client', () => {
     const index = read('src/client/index.ts').replaceAll(/\/\*.*?\*\//gs, '')
     const exported = [...index.matchAll(/export (?:type )?\{([^}]*)\}/g)].flatMap(([, names = '']) =>
       names.split(',').map((name) => name.replace('type ', '').trim()),

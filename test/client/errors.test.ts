@@ -1,4 +1,4 @@
-/** The one class of errors, the text of whatever is thrown, and the limits that the client knows. */
+/** The class of errors, the text of thrown values, and the limits that the client knows. */
 import { describe, expect, expectTypeOf, test } from 'vitest'
 import { errorText } from '../../src/client/errors.ts'
 import { deadLetter, EchoMQError, type ErrorCode, retryIn } from '../../src/client/index.ts'
@@ -7,21 +7,21 @@ import { outcomeOf } from '../../src/client/outcomes.ts'
 import type { ErrorCode as ApiErrorCode } from '../../src/errors.ts'
 import * as limits from '../../src/protocol/limits.ts'
 
-test("the codes are the API's, and two of the client's own", () => {
+test("the codes are the API's, `network` and `timeout`", () => {
   expectTypeOf<ErrorCode>().toEqualTypeOf<ApiErrorCode | 'network' | 'timeout'>()
 })
 
-test("the limits that the API has too are the API's", () => {
+test("the limits of the client equal the API's limits of the same name", () => {
   const shared = Object.entries(ownLimits).filter(([name]) => name in limits)
   expect(shared.length).toBeGreaterThan(8)
   expect(limits).toMatchObject(Object.fromEntries(shared))
 })
 
-test('the largest request fits into a body that the API takes', () => {
+test("the largest request is below the API's limit of a body", () => {
   expect(ownLimits.MAX_REQUEST_CHARS * 3).toBeLessThan(limits.DEFAULT_LIMITS.maxBodyBytes)
 })
 
-describe('the text of what was thrown', () => {
+describe('the text of a thrown value', () => {
   const cyclic: unknown[] = []
   cyclic.push(cyclic)
   const hostile = {
@@ -54,11 +54,11 @@ describe('the text of what was thrown', () => {
     [mute, 'unreadable error'],
     [proxy, 'unreadable error'],
     [{ big: 1n }, 'unreadable error'],
-  ])('%#', (thrown, text) => {
+  ])('errorText case %# has the expected text', (thrown, text) => {
     expect(errorText(thrown)).toBe(text)
   })
 
-  test('is no longer than the server keeps, and whole', () => {
+  test('the text of an error is cut to 2048 characters without splitting one', () => {
     expect(errorText('x'.repeat(200_000))).toBe('x'.repeat(2048))
     const cut = errorText(`${'x'.repeat(2047)}\u{1f600}`)
     expect(cut).toHaveLength(2048)
@@ -67,8 +67,8 @@ describe('the text of what was thrown', () => {
   })
 })
 
-describe('what a handler may throw', () => {
-  test('retryIn', () => {
+describe('errors that a handler may throw', () => {
+  test('retryIn is a retry with its delay and its cause', () => {
     const error = retryIn(5_000)
     expect(error).toBeInstanceOf(Error)
     expect(outcomeOf(error)).toEqual({ move: 'retry', error: 'retryIn 5000', delayMs: 5_000 })
@@ -82,26 +82,26 @@ describe('what a handler may throw', () => {
     [-1, 0],
     [Number.POSITIVE_INFINITY, limits.MAX_DELAY_MS],
     [limits.MAX_DELAY_MS + 1, limits.MAX_DELAY_MS],
-  ])('retryIn(%d) is what the server takes', (ms, delayMs) => {
+  ])('retryIn(%d) has a delay that the server accepts', (ms, delayMs) => {
     expect(outcomeOf(retryIn(ms))).toMatchObject({ delayMs })
   })
 
   test.each([Number.NaN, 'soon', undefined])(
-    'retryIn(%s) throws, so the job is tried again like after any error',
+    'retryIn(%s) throws, so the job is retried as after any error',
     (ms) => {
       const refused = expect.objectContaining({ code: 'invalid', message: 'ms must be a number' })
       expect(() => retryIn(ms as number)).toThrow(refused)
     },
   )
 
-  test('deadLetter', () => {
+  test('deadLetter is a fail with its reason as the cause', () => {
     expect(outcomeOf(deadLetter('no such address'))).toEqual({ move: 'fail', error: 'no such address' })
     const reason = new RangeError('out')
     expect(outcomeOf(deadLetter(reason))).toEqual({ move: 'fail', error: 'RangeError: out' })
     expect(deadLetter(reason).cause).toBe(reason)
   })
 
-  test('means the same when it comes from another copy of the package', async () => {
+  test('a deadLetter of another copy of the package has the same outcome', async () => {
     const address: string = '../../src/client/outcomes.ts?copy'
     const copy: typeof import('../../src/client/outcomes.ts') = await import(address)
     expect(copy.retryIn).not.toBe(retryIn)

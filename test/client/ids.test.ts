@@ -1,4 +1,4 @@
-/** Minting, held against the protocol's own minter, and the cases of identity and order. */
+/** Minted ids: compared with those of the protocol, and the cases of identity and order. */
 import fc from 'fast-check'
 import { describe, expect, test, vi } from 'vitest'
 import { type Clock, systemClock } from '../../src/client/clock.ts'
@@ -6,21 +6,23 @@ import { createMint, mintClaimId } from '../../src/client/ids.ts'
 import { createMinter, isJobId, mintedAt, SNOWFLAKE_EPOCH_MS } from '../../src/protocol/ids.ts'
 import { isClaimId } from '../../src/protocol/keys.ts'
 
-const clockOf = (epochMs: () => number, random: () => number = () => 0.5): Clock => ({
-  ...systemClock,
-  epochMs,
-  random,
-})
+function clockOf(epochMs: () => number, random: () => number = () => 0.5): Clock {
+  return {
+    ...systemClock,
+    epochMs,
+    random,
+  }
+}
 
-/** A clock that shows these times one after the other, and then the last one. */
-const showing = (times: readonly number[]): (() => number) => {
+/** A clock that returns these times one after another, and then the last one again. */
+function showing(times: readonly number[]): () => number {
   let nth = 0
   return () => times[Math.min(nth++, times.length - 1)] ?? 0
 }
 
 const NOW = Date.UTC(2025, 5, 1)
 
-test("is the protocol's minting, whatever the clock, the node and the collisions", () => {
+test('the client mints the same ids as the protocol, for any clock, node and collisions', () => {
   const time = fc.oneof(fc.integer({ min: 0, max: 3 }), fc.integer({ min: -1e12, max: 1e12 }))
   const step = fc.record({ ms: time, isTaken: fc.boolean(), burst: fc.constantFrom(1, 1, 1, 4097) })
   fc.assert(
@@ -49,7 +51,7 @@ test("is the protocol's minting, whatever the clock, the node and the collisions
   )
 })
 
-test('case 10: ids of one millisecond sort as they were minted', () => {
+test('case 10: ids of one millisecond sort in the order of minting', () => {
   const mint = createMint(
     clockOf(
       () => NOW,
@@ -68,7 +70,7 @@ test('case 11: a clock that steps back repeats no id', () => {
   expect(ids.toSorted()).toEqual(ids)
 })
 
-test('case 12: a clock that stands still does not stop it', () => {
+test('case 12: minting continues while the clock stands still', () => {
   const mint = createMint(clockOf(() => NOW))
   const ids = Array.from({ length: 5000 }, () => mint())
   expect(new Set(ids).size).toBe(5000)
@@ -81,7 +83,7 @@ test('case 12: a clock that stands still does not stop it', () => {
   ])
 })
 
-test('case 13: the next node after a collision is another one, and its ids are above', () => {
+test('case 13: a collision changes the node, and the next ids are above the earlier ones', () => {
   const mint = createMint(
     clockOf(
       () => NOW,
@@ -93,7 +95,7 @@ test('case 13: the next node after a collision is another one, and its ids are a
   expect(second > first).toBe(true)
 })
 
-test.each([0, SNOWFLAKE_EPOCH_MS, SNOWFLAKE_EPOCH_MS - 1])('a clock at %i makes ids that rise', (ms) => {
+test.each([0, SNOWFLAKE_EPOCH_MS, SNOWFLAKE_EPOCH_MS - 1])('ids rise when the clock is at %i', (ms) => {
   const mint = createMint(clockOf(() => ms))
   const ids = Array.from({ length: 3 }, () => mint())
   expect(ids.every(isJobId)).toBe(true)
@@ -101,8 +103,8 @@ test.each([0, SNOWFLAKE_EPOCH_MS, SNOWFLAKE_EPOCH_MS - 1])('a clock at %i makes 
   expect(ids.toSorted()).toEqual(ids)
 })
 
-describe('chance', () => {
-  test('is drawn by the first mint and not before', () => {
+describe('random numbers', () => {
+  test('the first mint draws the node, and nothing draws it before', () => {
     const random = vi.fn(() => 0.5)
     const mint = createMint(clockOf(() => NOW, random))
     expect(random).not.toHaveBeenCalled()
@@ -111,7 +113,7 @@ describe('chance', () => {
     expect(random).toHaveBeenCalledTimes(1)
   })
 
-  test('every node can be drawn, and nothing beyond', () => {
+  test('every node from 0 to 1023 can be drawn, and no other', () => {
     const nodeOf = (chance: number) => {
       const id = createMint(
         clockOf(
@@ -125,7 +127,7 @@ describe('chance', () => {
   })
 })
 
-test('claim ids are well-formed and each is another', () => {
+test('claim ids are well-formed and differ', () => {
   const ids = Array.from({ length: 1000 }, mintClaimId)
   expect(ids.every(isClaimId)).toBe(true)
   expect(new Set(ids).size).toBe(1000)

@@ -1,35 +1,21 @@
-/** Stopping and starting: in time, without losing or keeping a job, and never two loops. */
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
-import type { ConsumeOptions, Consumer, Handler } from '../../src/client/index.ts'
-import { createWork, startConsuming } from './support/consuming.ts'
+/** Stop and start: in time, without losing or keeping a job, and never with two loops. */
+import { beforeEach, describe, expect, test, vi } from 'vitest'
+import type { Consumer } from '../../src/client/index.ts'
+import { createWork, ownConsumers } from './support/consuming.ts'
 import { createFakeApi, type FakeApi } from './support/fake-api.ts'
 import { createFakeClock, type FakeClock } from './support/fake-clock.ts'
 
 let clock: FakeClock
 let api: FakeApi
-const consumers: Consumer<unknown>[] = []
-const unhandled = vi.fn()
-process.on('unhandledRejection', unhandled)
 
 beforeEach(() => {
   clock = createFakeClock()
   api = createFakeApi(clock)
 })
 
-afterEach(async () => {
-  const stopped = consumers.splice(0).map((consumer) => consumer.stop({ timeoutMs: 0 }))
-  await clock.advance(1)
-  await Promise.all(stopped)
-  expect(unhandled).not.toHaveBeenCalled()
-})
+const { consume } = ownConsumers(() => ({ api, clock }))
 
-function consume(handler: Handler<unknown>, options: ConsumeOptions = {}) {
-  const consuming = startConsuming(api, clock, handler, options)
-  consumers.push(consuming.consumer)
-  return consuming
-}
-
-/** Stops, and tells when it was done. */
+/** Stops the consumer and records the time at which it has stopped. */
 function stopping(consumer: Consumer<unknown>, timeoutMs?: number) {
   const outcome: { at?: number } = {}
   const promise = consumer.stop(timeoutMs === undefined ? undefined : { timeoutMs }).then(() => {
@@ -38,13 +24,14 @@ function stopping(consumer: Consumer<unknown>, timeoutMs?: number) {
   return { outcome, promise }
 }
 
-const releases = () =>
-  api
+function releases() {
+  return api
     .to('/settle')
     .flatMap(({ body }) => body.items.filter(({ action }: { action: string }) => action === 'release'))
+}
 
 describe('a claim at the time of stopping', () => {
-  test('that waits is hung up on, asked once more under its claimId without waiting, and nothing is left', async () => {
+  test('stop aborts a waiting claim, repeats it once under its claimId without a wait, and leaves no job', async () => {
     const { consumer, names } = consume(vi.fn())
     await clock.advance(5_000)
     const { promise, outcome } = stopping(consumer)
@@ -59,7 +46,7 @@ describe('a claim at the time of stopping', () => {
     expect(clock.timers).toBe(0)
   })
 
-  test('case 51: whose answer is on its way: its jobs are released before stop resolves', async () => {
+  test('case 51: stop releases the jobs of a claim whose response is on its way, before it resolves', async () => {
     const ids = api.put(1, 2)
     api.fail('/claim', { slowMs: 300 })
     const handler = vi.fn()
@@ -73,7 +60,7 @@ describe('a claim at the time of stopping', () => {
     expect(ids.map((id) => api.jobs.get(id)?.state)).toEqual(['pending', 'pending'])
   })
 
-  test('whose answer was lost before: what it took is released', async () => {
+  test('stop releases the jobs of a claim whose response was lost', async () => {
     const [id = ''] = api.put(1)
     api.fail('/claim', 'lost')
     const { consumer } = consume(vi.fn())
@@ -84,7 +71,7 @@ describe('a claim at the time of stopping', () => {
     expect(releases()).toEqual([{ action: 'release', id, token: 1 }])
   })
 
-  test('that is refused when asked once more does not keep it from stopping', async () => {
+  test('stop resolves when the repeated claim is rejected', async () => {
     const { consumer, names } = consume(vi.fn())
     await clock.settle()
     api.failAlways('/claim', { status: 503 })
@@ -95,7 +82,7 @@ describe('a claim at the time of stopping', () => {
     expect(api.to('/claim')).toHaveLength(2)
   })
 
-  test('none is asked again when the last one was answered', async () => {
+  test('stop repeats no claim that was answered', async () => {
     api.put(1)
     const work = createWork()
     const { consumer } = consume(work.handler)
@@ -108,7 +95,7 @@ describe('a claim at the time of stopping', () => {
 })
 
 describe('jobs at the time of stopping', () => {
-  test('that wait are given back at once, unstarted', async () => {
+  test('stop releases buffered jobs at once and does not start them', async () => {
     const [first = '', second = '', third = ''] = api.put(1, 2, 3)
     const work = createWork()
     const { consumer } = consume(work.handler, { batch: 3 })
@@ -124,7 +111,7 @@ describe('jobs at the time of stopping', () => {
     expect(api.jobs.has(first)).toBe(false)
   })
 
-  test('that run may end, under the heartbeat, and are reported', async () => {
+  test('running jobs may end after stop, keep their leases, and are reported', async () => {
     const [id = ''] = api.put(1)
     const work = createWork()
     const { consumer, names } = consume(work.handler, { leaseMs: 1_000 })
@@ -138,7 +125,7 @@ describe('jobs at the time of stopping', () => {
     expect(outcome.at).toBe(5_000)
   })
 
-  test('that run on are aborted before the time is over, and given back within it', async () => {
+  test('stop aborts handlers before its time is over, and releases their jobs within it', async () => {
     const [id = ''] = api.put(1)
     const work = createWork()
     const { consumer, names } = consume(work.handler)
@@ -157,7 +144,7 @@ describe('jobs at the time of stopping', () => {
     expect(api.to('/retry')).toEqual([])
   })
 
-  test('whose handlers heed the signal let it stop before the time is over', async () => {
+  test('stop resolves early when the handlers obey the signal', async () => {
     const [id = ''] = api.put(1)
     const { consumer } = consume(
       (_, { signal }) =>
@@ -171,7 +158,7 @@ describe('jobs at the time of stopping', () => {
     expect(api.calls.some(({ path }) => path.endsWith('/retry'))).toBe(false)
   })
 
-  test('are given back before it is said to have stopped', async () => {
+  test('stop resolves after the jobs are released', async () => {
     api.put(1)
     const { consumer } = consume(
       (_, { signal }) =>
@@ -186,7 +173,7 @@ describe('jobs at the time of stopping', () => {
     expect(outcome.at).toBe(4_400)
   })
 
-  test('whose leases were lost before are not given back', async () => {
+  test('stop does not release a job whose lease was lost', async () => {
     const [id = ''] = api.put(1)
     const { consumer } = consume(createWork().handler)
     await clock.settle()
@@ -197,7 +184,7 @@ describe('jobs at the time of stopping', () => {
     expect(releases()).toEqual([])
   })
 
-  test('are given back again when the answer to that was lost', async () => {
+  test('stop repeats a release whose response was lost', async () => {
     const [id = ''] = api.put(1)
     api.fail('/settle', 'lost')
     const { consumer } = consume(createWork().handler, { leaseMs: 60_000 })
@@ -209,7 +196,7 @@ describe('jobs at the time of stopping', () => {
     expect(api.jobs.get(id)?.state).toBe('pending')
   })
 
-  test('that are being reported are not given back', async () => {
+  test('stop does not release a job that is being reported', async () => {
     const [id = ''] = api.put(1)
     api.failAlways('/complete', 'reset')
     const { consumer } = consume(vi.fn())
@@ -221,7 +208,7 @@ describe('jobs at the time of stopping', () => {
     expect(api.jobs.get(id)?.state).toBe('active')
   })
 
-  test('that are reported when it has stopped are told no more', async () => {
+  test('a report that is answered after stop emits no event', async () => {
     api.put(1)
     api.fail('/complete', { slowMs: 3_000 })
     const { consumer, names } = consume(vi.fn())
@@ -234,7 +221,7 @@ describe('jobs at the time of stopping', () => {
 })
 
 test.each(['silent', 'deaf', 'reset'] as const)(
-  'never takes longer than its time, not even when the server is %s',
+  'stop takes no longer than its timeout when the server is %s',
   async (fault) => {
     api.put(1, 2)
     const work = createWork()
@@ -248,7 +235,7 @@ test.each(['silent', 'deaf', 'reset'] as const)(
   },
 )
 
-test('with no time at all the jobs are given back all the same', async () => {
+test('stop with a timeout of 0 releases the jobs', async () => {
   const [id = ''] = api.put(1)
   const work = createWork()
   const { consumer } = consume(work.handler)
@@ -260,7 +247,7 @@ test('with no time at all the jobs are given back all the same', async () => {
   expect(api.jobs.get(id)?.state).toBe('pending')
 })
 
-test('a handler that stops its own consumer and waits for it ends in time', async () => {
+test('a handler that stops its own consumer and awaits it ends in time', async () => {
   api.put(1)
   const { consumer, names } = consume(async () => {
     await consumer.stop({ timeoutMs: 2_000 })
@@ -269,7 +256,7 @@ test('a handler that stops its own consumer and waits for it ends in time', asyn
   expect(names()).toEqual(['stopped'])
 })
 
-test('stopping in a pause after an error does not wait for its end', async () => {
+test('stop during a backoff resolves at once', async () => {
   clock.chance = 0.999
   api.failAlways('/claim', { status: 503, headers: { 'retry-after': '60' } })
   const { consumer } = consume(vi.fn())
@@ -279,8 +266,8 @@ test('stopping in a pause after an error does not wait for its end', async () =>
   expect(outcome.at).toBe(0)
 })
 
-describe('again and again', () => {
-  test('stop is idempotent, and the shortest time counts', async () => {
+describe('repeated start and stop', () => {
+  test('stop is idempotent, and the shortest timeout counts', async () => {
     api.put(1)
     const work = createWork()
     const { consumer, names } = consume(work.handler)
@@ -294,7 +281,7 @@ describe('again and again', () => {
     expect(clock.timers).toBe(0)
   })
 
-  test('start while it runs makes no second loop', async () => {
+  test('start of a running consumer creates no second loop', async () => {
     const { consumer } = consume(vi.fn())
     consumer.start()
     consumer.start()
@@ -302,7 +289,7 @@ describe('again and again', () => {
     expect(api.to('/claim')).toHaveLength(1)
   })
 
-  test('start while it stops waits for the end, and makes one loop', async () => {
+  test('start of a stopping consumer waits for the end and creates one loop', async () => {
     const [id = ''] = api.put(1)
     const work = createWork()
     const { consumer, names } = consume(work.handler)
@@ -321,7 +308,7 @@ describe('again and again', () => {
     expect(names()).toEqual(['completed', 'stopped'])
   })
 
-  test('stop, start, stop ends stopped', async () => {
+  test('a consumer is stopped after stop, start, stop', async () => {
     const { consumer, names } = consume(vi.fn())
     await clock.settle()
     stopping(consumer)
@@ -335,7 +322,7 @@ describe('again and again', () => {
     expect(clock.timers).toBe(0)
   })
 
-  test('it can be started anew, from a listener too', async () => {
+  test('a stopped consumer can be started again, by a listener too', async () => {
     const { consumer, names } = consume(vi.fn())
     const off = consumer.on('stopped', () => consumer.start())
     await clock.settle()
@@ -348,7 +335,7 @@ describe('again and again', () => {
     expect(names()).toEqual(['stopped', 'stopped'])
   })
 
-  test('running is true from the start and false from the moment of stopping', async () => {
+  test('running is true from the start and false as soon as stop is called', async () => {
     const { consumer } = consume(vi.fn())
     expect(consumer.running).toBe(true)
     const { promise } = stopping(consumer)
@@ -358,7 +345,7 @@ describe('again and again', () => {
     expect(consumer.running).toBe(false)
   })
 
-  test('a start while it stopped is good for one start: after a refused token later it stays stopped', async () => {
+  test('a start during a stop starts the consumer once: after a rejected token it stays stopped', async () => {
     const { consumer, names } = consume(vi.fn())
     await clock.settle()
     stopping(consumer)
@@ -371,7 +358,7 @@ describe('again and again', () => {
     expect(names()).toEqual(['stopped', 'error', 'stopped'])
   })
 
-  test('after a refused token it can be started again', async () => {
+  test('a consumer can be started again after a rejected token', async () => {
     api.put(1)
     api.fail('/claim', { status: 401 })
     const { consumer, names } = consume(vi.fn())

@@ -1,4 +1,4 @@
-/** Requests and answers: what is sent, what counts as an answer, what an error tells, and that each attempt ends. */
+/** Requests and responses: headers and bodies, foreign responses, errors, and the end of each attempt. */
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { EchoMQ, EchoMQError, type EchoMQOptions } from '../../src/client/index.ts'
 import { createFakeClock, type FakeClock } from './support/fake-clock.ts'
@@ -20,8 +20,8 @@ afterEach(async () => {
   expect(unhandled).not.toHaveBeenCalled()
 })
 
-const client = (options: Partial<EchoMQOptions> = {}) =>
-  new EchoMQ({
+function client(options: Partial<EchoMQOptions> = {}) {
+  return new EchoMQ({
     url: 'https://queue.example.com',
     token: 'SECRET-TOKEN',
     retry: 0,
@@ -32,10 +32,13 @@ const client = (options: Partial<EchoMQOptions> = {}) =>
     },
     ...options,
   })
+}
 
-const stats = (options?: Partial<EchoMQOptions>) => client(options).queue('emails').stats()
+function stats(options?: Partial<EchoMQOptions>) {
+  return client(options).queue('emails').stats()
+}
 
-const failure = async (promise: Promise<unknown>): Promise<EchoMQError> => {
+async function failure(promise: Promise<unknown>): Promise<EchoMQError> {
   const error: unknown = await promise.then(
     () => expect.fail('it succeeded'),
     (reason) => reason,
@@ -43,11 +46,13 @@ const failure = async (promise: Promise<unknown>): Promise<EchoMQError> => {
   return error as EchoMQError
 }
 
-describe('what is sent', () => {
-  test('the token, JSON, no redirects followed', async () => {
+describe('a request', () => {
+  test('a request carries the token and JSON, and follows no redirect', async () => {
     await stats()
     expect(sent[0]?.url).toBe('https://queue.example.com/v1/queues/emails')
-    expect(sent[0]?.init).toMatchObject({ method: 'GET', redirect: 'manual', body: null })
+    expect(sent[0]?.init).toMatchObject({ redirect: 'manual' })
+    // A fetch without a method is a GET.
+    expect([sent[0]?.init.method, sent[0]?.init.body]).toEqual([undefined, undefined])
     expect(new Headers(sent[0]?.init.headers).get('authorization')).toBe('Bearer SECRET-TOKEN')
     answer = () => Response.json({ paused: true })
     await client().queue('emails').pause()
@@ -62,7 +67,7 @@ describe('what is sent', () => {
     ['https://q.example.com/', 'https://q.example.com/v1/queues/emails'],
     ['https://q.example.com/base//', 'https://q.example.com/base/v1/queues/emails'],
     ['http://127.0.0.1:8787', 'http://127.0.0.1:8787/v1/queues/emails'],
-  ])('to %s as %s', async (url, whole) => {
+  ])('with the url %s a request goes to %s', async (url, whole) => {
     await stats({ url })
     expect(sent[0]?.url).toBe(whole)
   })
@@ -77,7 +82,7 @@ describe('what is sent', () => {
     'https://user:pw@q',
     'https://q?a=1',
     'https://q#a',
-  ])('the address %j is refused when the client is made', (url) => {
+  ])('the constructor rejects the url %j', (url) => {
     expect(() => client({ url })).toThrow(
       expect.objectContaining({
         name: 'EchoMQError',
@@ -88,25 +93,28 @@ describe('what is sent', () => {
   })
 
   test.each(['', ' ', 'SECRET b', 'SECRET\n', 'SECRETä'])(
-    'the token %j is refused when the client is made, unquoted',
+    'the constructor rejects the token %j without quoting it',
     (token) => {
       const message = 'token must match /^[!-~]+$/'
       expect(() => client({ token })).toThrow(expect.objectContaining({ code: 'misconfigured', message }))
     },
   )
 
-  test('what is missing is refused too, and named', () => {
-    // @ts-expect-error url and token are needed
+  test('the constructor names a missing option', () => {
+    // @ts-expect-error url and token are required
     expect(() => new EchoMQ({})).toThrow(/^url must match /)
     const token = process.env['NOBODY_SETS_THIS'] as string
     expect(() => client({ token })).toThrow(/^token must match /)
   })
 
-  test.each([0, -1, 0.5, Number.NaN, Number.POSITIVE_INFINITY])('%d ms are no timeout', (timeoutMs) => {
-    expect(() => client({ timeoutMs })).toThrow('timeoutMs must be an integer from 1 to 2147483647')
-  })
+  test.each([0, -1, 0.5, Number.NaN, Number.POSITIVE_INFINITY])(
+    'the constructor rejects a timeout of %d ms',
+    (timeoutMs) => {
+      expect(() => client({ timeoutMs })).toThrow('timeoutMs must be an integer from 1 to 2147483647')
+    },
+  )
 
-  test('a user agent where one can be set', async () => {
+  test('a request has the user agent, except in a browser', async () => {
     await stats()
     await stats({ userAgent: 'mailer/1' })
     vi.stubGlobal('document', {})
@@ -119,7 +127,7 @@ describe('what is sent', () => {
     ])
   })
 
-  test("by the platform's fetch, called as a method of the global object", async () => {
+  test('fetch is called as a method of the global object', async () => {
     const receivers: unknown[] = []
     vi.stubGlobal('fetch', function (this: unknown) {
       receivers.push(this)
@@ -131,7 +139,7 @@ describe('what is sent', () => {
   })
 
   test.each(['a}b', '{a}', 'a:b', '*', 'q ', '', 'emq', '..', 'q\n', 'q'.repeat(129), 'ä'])(
-    'the queue name %j is refused',
+    'queue rejects the name %j',
     (name) => {
       const message = 'queue name must match /^(?!emq$)[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/'
       expect(() => client().queue(name)).toThrow(expect.objectContaining({ code: 'invalid', message }))
@@ -148,7 +156,7 @@ describe('what is sent', () => {
     'JOB0Dq5JVGd5n:',
     'JOB0Dq5JVGd5nZ\n',
     'JOB0Dq5JVGd5nZ/x',
-  ])('case 14: the id %j is refused before anything is sent', async (id) => {
+  ])('case 14: every verb rejects the id %j before anything is sent', async (id) => {
     const queue = client().queue('emails')
     const job = { id, token: 1 }
     for (const verb of [
@@ -166,7 +174,7 @@ describe('what is sent', () => {
   })
 })
 
-describe('what counts as an answer', () => {
+describe('a response', () => {
   const problem = (status: number, code: string, more: object = {}) =>
     Response.json(
       { type: '/docs#x', title: 'T', status, detail: 'What happened.', code, requestId: 'req-1', ...more },
@@ -190,7 +198,7 @@ describe('what counts as an answer', () => {
     [503, 'upstream', true],
     [503, 'misconfigured', false],
     [503, 'wire_version', false],
-  ])('a problem: %i %s, retryable: %s', async (status, code, retryable) => {
+  ])('a problem %i %s is an EchoMQError with retryable %s', async (status, code, retryable) => {
     answer = () => problem(status, code)
     const error = await failure(stats())
     expect(error).toBeInstanceOf(EchoMQError)
@@ -198,7 +206,7 @@ describe('what counts as an answer', () => {
     expect(error.message).toBe(`/v1/queues/emails: ${code}: What happened.`)
   })
 
-  test("a problem's particulars", async () => {
+  test('an error has the fields, the reason and the state of the problem', async () => {
     const errors = [
       { path: 'delayMs', message: 'must be a whole number' },
       { path: 'runAt', message: 'must be an instant' },
@@ -232,20 +240,20 @@ describe('what counts as an answer', () => {
     [429, 'slow down', 'overloaded', true],
     [502, '<html>SECRET</html>', 'upstream', true],
     [500, '{"error":"SECRET"}', 'upstream', true],
-  ])('%i %j is not one: %s', async (status, body, code, retryable) => {
+  ])("a response %i %j is not the API's and becomes %s", async (status, body, code, retryable) => {
     answer = () => new Response(body, { status })
     const error = await failure(stats())
     expect(error).toMatchObject({ code, status, retryable })
     expect(error.message).not.toContain('SECRET')
   })
 
-  test('a connection that breaks in the middle of an answer is none', async () => {
+  test('a connection that breaks in the middle of a response is a network error', async () => {
     answer = () =>
       new Response(new ReadableStream({ start: (stream) => stream.error(new TypeError('reset')) }))
     expect(await failure(stats())).toMatchObject({ code: 'network', retryable: true })
   })
 
-  test('a fetch that fails: the cause is kept', async () => {
+  test('a network error has the error of fetch as its cause', async () => {
     const cause = new TypeError('fetch failed')
     answer = () => Promise.reject(cause)
     const error = await failure(stats())
@@ -254,7 +262,7 @@ describe('what counts as an answer', () => {
     expect(error.status).toBeUndefined()
   })
 
-  test('a fetch that throws at once is no different', async () => {
+  test('a fetch that throws synchronously is a network error', async () => {
     answer = () => {
       throw new TypeError('bad')
     }
@@ -262,8 +270,8 @@ describe('what counts as an answer', () => {
   })
 })
 
-describe('every attempt ends', () => {
-  test('by its timeout, also when fetch ignores its signal', async () => {
+describe('the end of an attempt', () => {
+  test('an attempt ends by its timeout when fetch ignores its signal', async () => {
     answer = () => new Promise(() => {})
     const done = failure(stats({ timeoutMs: 1_000 }))
     await clock.advance(1_000)
@@ -273,7 +281,7 @@ describe('every attempt ends', () => {
     expect(clock.timers).toBe(0)
   })
 
-  test('by its timeout, also in the middle of a body', async () => {
+  test('an attempt ends by its timeout in the middle of a body', async () => {
     answer = () => new Response(new ReadableStream({}))
     const done = failure(stats())
     await clock.advance(9_999)
@@ -281,7 +289,7 @@ describe('every attempt ends', () => {
     expect((await done).code).toBe('timeout')
   })
 
-  test('after the wait of a claim and the timeout', async () => {
+  test('the attempt of a claim ends after its wait and the timeout', async () => {
     answer = () => new Promise(() => {})
     const done = failure(client({ timeoutMs: 5_000 }).queue('q').claim({ waitMs: 20_000 }))
     await clock.advance(24_999)
@@ -290,7 +298,7 @@ describe('every attempt ends', () => {
     expect((await done).code).toBe('timeout')
   })
 
-  test("when the caller aborts, with the caller's reason, and leaves nothing behind", async () => {
+  test("an aborted call throws the signal's reason and leaves no timer and no listener", async () => {
     answer = () => new Promise(() => {})
     const abort = new AbortController()
     const removed = vi.spyOn(abort.signal, 'removeEventListener')
@@ -303,7 +311,7 @@ describe('every attempt ends', () => {
     expect(removed.mock.calls.length).toBe(added.mock.calls.length)
   })
 
-  test('before it begins when the signal is aborted already', async () => {
+  test('a call with an aborted signal sends nothing', async () => {
     const reason = new Error('over')
     expect(
       await failure(
@@ -315,12 +323,13 @@ describe('every attempt ends', () => {
     expect(sent).toEqual([])
   })
 
-  test('and leaves no timer and no listener after an answer', async () => {
+  test('a call leaves no timer and no listener after its response', async () => {
     const { signal } = new AbortController()
+    const added = vi.spyOn(signal, 'addEventListener')
     const removed = vi.spyOn(signal, 'removeEventListener')
     await client().queue('q').stats({ signal })
     expect(clock.timers).toBe(0)
-    expect(removed).toHaveBeenCalled()
+    expect([added.mock.calls.length, removed.mock.calls.length]).toEqual([1, 1])
   })
 })
 
@@ -333,16 +342,12 @@ test.each([
   ['Thu, 01 Jan 2099 00:00:00', undefined, undefined],
   ['soon GMT', undefined, undefined],
   ['0', undefined, undefined],
-])(
-  'Retry-After %j in an answer of %j: whatever the machine believes the time is',
-  async (after, date, ms) => {
-    answer = () =>
-      new Response(null, { status: 503, headers: { 'retry-after': after, ...(date && { date }) } })
-    expect((await failure(stats())).retryAfterMs).toBe(ms)
-  },
-)
+])("Retry-After %j in a response of %j is read without the machine's clock", async (after, date, ms) => {
+  answer = () => new Response(null, { status: 503, headers: { 'retry-after': after, ...(date && { date }) } })
+  expect((await failure(stats())).retryAfterMs).toBe(ms)
+})
 
-test('nothing shows the token: neither the client, nor a queue, nor an error', async () => {
+test('printing a client, a queue or an error shows neither token nor payload', async () => {
   const emq = client()
   answer = () => Promise.reject(new TypeError('fetch failed'))
   const error = await failure(emq.queue('q').enqueue({ secret: 'SECRET-PAYLOAD' }))

@@ -1,4 +1,4 @@
-/** What the types say of payloads, options and events. Checked by the compiler; nothing here sends anything. */
+/** The types of payloads, options and events, checked by the compiler; nothing here sends a request. */
 import { expectTypeOf, test } from 'vitest'
 import * as z from 'zod'
 import { EchoMQ, type Enqueued, type Job, type Queue } from '../../src/client/index.ts'
@@ -7,7 +7,7 @@ type Email = { to: string }
 
 const emq = new EchoMQ({ url: 'https://queue.example.com', token: 't' })
 
-test('a queue of a named type', () => {
+test('a queue of a named type has typed payloads', () => {
   const emails = emq.queue<Email>('emails')
   expectTypeOf(emails).toEqualTypeOf<Queue<Email, Email>>()
   expectTypeOf(emails.enqueue).parameter(0).toEqualTypeOf<Email>()
@@ -21,13 +21,13 @@ test('a queue of a named type', () => {
     .items.toExtend<{ readonly payload: Email; readonly delayMs?: number | undefined }>()
 })
 
-test('a queue of no type takes and gives unknown', () => {
+test('a queue without a type has unknown payloads', () => {
   const jobs = emq.queue('jobs')
   expectTypeOf(jobs.enqueue).parameter(0).toBeUnknown()
   expectTypeOf(jobs.claim).returns.resolves.items.toHaveProperty('payload').toBeUnknown()
 })
 
-test('a schema gives the types of both ends', () => {
+test('a schema gives the payload types of both ends', () => {
   const schema = z.object({ at: z.coerce.date<string>(), tries: z.number().default(1) })
   const visits = emq.queue('visits', { schema })
   expectTypeOf(visits.enqueue).parameter(0).toEqualTypeOf<{ at: string; tries?: number | undefined }>()
@@ -36,13 +36,13 @@ test('a schema gives the types of both ends', () => {
     .toEqualTypeOf<{ at: Date; tries: number }>()
 })
 
-test('a schema beside a named type must be of that type', () => {
+test("a schema must have the queue's named type", () => {
   emq.queue<Email>('emails', { schema: z.object({ to: z.string() }) })
-  // @ts-expect-error a number is no address
+  // @ts-expect-error a number is not an address
   emq.queue<Email>('emails', { schema: z.object({ to: z.number() }) })
 })
 
-test('events', () => {
+test('listeners get typed events', () => {
   type Consumer = ReturnType<Queue<Email>['consume']>
   const on = null as unknown as Consumer['on']
   const listen = (): void => {
@@ -60,7 +60,7 @@ test('events', () => {
   expectTypeOf(listen).toBeFunction()
 })
 
-test('options that are undefined are options that are not given', () => {
+test('an undefined option equals a missing one', () => {
   const options = { delayMs: undefined, idempotencyKey: undefined, signal: undefined }
   expectTypeOf(options).toExtend<NonNullable<Parameters<Queue['enqueue']>[1]>>()
   // @ts-expect-error a delay is a number

@@ -12,12 +12,12 @@ import { keyspace } from '../../src/protocol/keys.ts'
 import { text } from '../../src/queue/replies.ts'
 import { startRedis } from '../../src/stack/redis-server.ts'
 import { createRespPort } from '../../src/stack/resp-port.ts'
-import { census } from '../support/census.ts'
+import { expectConsistent } from '../support/census.ts'
 import { type Child, PROJECT } from './support/child.ts'
 import { buildConsumers, type Consumers, type Kind } from './support/consumers.ts'
 import { atRest, emails, localStack, scene, untilLooking } from './support/scene.ts'
 
-/** For tests that wait until a lease is over. */
+/** For tests that wait until a lease lapses. */
 const SHORT_LEASE_MS = 900
 
 const local = localStack()
@@ -40,7 +40,7 @@ const ids = (child: Child, event: string): string[] =>
   child.lines.filter((line) => line.event === event).map(({ id = '' }) => id)
 
 describe.each<Kind>(['node', 'go', 'python'])('the %s consumer', (kind) => {
-  test('works jobs, tries a failed one again, and gives up when the budget is spent', async () => {
+  test('a consumer completes jobs, retries a failed one and stops retrying when the budget is spent', async () => {
     const { mail, queue, place } = await scene(local, ({ to, nth }) =>
       to === 'never@example.com' || (to === 'busy@example.com' && nth === 1) ? 503 : 202,
     )
@@ -63,7 +63,7 @@ describe.each<Kind>(['node', 'go', 'python'])('the %s consumer', (kind) => {
     expect(consumer.stderr()).toBe('')
   })
 
-  test('is killed in mid-job: the job comes back once and only once', async () => {
+  test('a job whose consumer is killed is completed exactly once by another', async () => {
     const { mail, queue, place } = await scene(
       local,
       ({ nth }) => (nth === 1 ? new Promise(() => {}) : 202),
@@ -83,7 +83,7 @@ describe.each<Kind>(['node', 'go', 'python'])('the %s consumer', (kind) => {
     expect(ids(first, 'completed')).toEqual([])
   })
 
-  test('ends on SIGTERM what it has begun, and begins nothing more', async () => {
+  test('a consumer finishes its active jobs on SIGTERM and starts no others', async () => {
     const held = Promise.withResolvers<number>()
     const { mail, queue, place } = await scene(local, () => held.promise)
     const results = await queue.enqueueMany(emails(30))
@@ -104,11 +104,11 @@ describe.each<Kind>(['node', 'go', 'python'])('the %s consumer', (kind) => {
       scheduled: 0,
       dead: 0,
     })
-    expect(await census(local.port, queue.name)).toEqual([])
+    await expectConsistent(local.port, queue.name)
   })
 })
 
-test('the node consumer ends with 1 when its token is refused, without printing it', async () => {
+test('the node consumer exits with 1 when its token is rejected and does not print it', async () => {
   const { place } = await scene(local)
   const token = 'not-a-token'
 
@@ -119,8 +119,8 @@ test('the node consumer ends with 1 when its token is refused, without printing 
   expect(child.stderr()).not.toContain(token)
 })
 
-describe.each<Exclude<Kind, 'node'>>(['go', 'python'])('the %s consumer, at Redis itself,', (kind) => {
-  test('leaves a paused queue alone', async () => {
+describe.each<Exclude<Kind, 'node'>>(['go', 'python'])('the %s consumer, a client of Redis', (kind) => {
+  test('a consumer of Redis claims nothing from a paused queue', async () => {
     const { mail, queue, place } = await scene(local)
     await queue.pause()
     const { id } = await queue.enqueue({ to: 'ada@example.com' })
@@ -134,7 +134,7 @@ describe.each<Exclude<Kind, 'node'>>(['go', 'python'])('the %s consumer, at Redi
     await consumer.until({ event: 'completed', id, token: 1 })
   })
 
-  test('takes ghosts away and works what is behind them', async () => {
+  test('a consumer of Redis removes ghosts and completes the jobs after them', async () => {
     const { mail, queue, place } = await scene(local)
     const ghost = await queue.enqueue({ to: 'nobody@example.com' })
     const { id } = await queue.enqueue({ to: 'ada@example.com' })
@@ -147,7 +147,7 @@ describe.each<Exclude<Kind, 'node'>>(['go', 'python'])('the %s consumer, at Redi
     expect(mail.ledger.map((delivery) => delivery.id)).toEqual([id])
   })
 
-  test('outlives closed connections and a lost script cache', async () => {
+  test('a consumer of Redis survives closed connections and a lost script cache', async () => {
     const { queue, place } = await scene(local, () => 202, SHORT_LEASE_MS)
     const results = await queue.enqueueMany(emails(300))
     const connections = async (): Promise<string[]> => {
@@ -170,7 +170,7 @@ describe.each<Exclude<Kind, 'node'>>(['go', 'python'])('the %s consumer, at Redi
     expect(ended.toSorted()).toEqual(results.map(({ id }) => id))
   })
 
-  test('does not start with scripts that are not the bundle', async () => {
+  test('a consumer of Redis does not start with changed scripts', async () => {
     const { place } = await scene(local)
     const lua = mkdtempSync(join(tmpdir(), 'emq-lua-'))
     onTestFinished(() => rmSync(lua, { recursive: true }))
@@ -183,7 +183,7 @@ describe.each<Exclude<Kind, 'node'>>(['go', 'python'])('the %s consumer, at Redi
     expect(child.stderr()).toContain('claim.lua has the SHA-1')
   })
 
-  test('logs in to a Redis that wants it', async () => {
+  test('a consumer of Redis authenticates with a password', async () => {
     const { place } = await scene(local)
     const id = 'JOB0KHTOWnGLuC'
     const { job, pending } = keyspace(place.queue)
@@ -202,7 +202,7 @@ describe.each<Exclude<Kind, 'node'>>(['go', 'python'])('the %s consumer, at Redi
     await consumer.until({ event: 'completed', id, token: 1 })
   })
 
-  test('does not work a database of another wire version', async () => {
+  test('a consumer of Redis does not start with another wire version', async () => {
     const { place } = await scene(local)
     const { redisUrl, port } = await otherRedis()
     await port.send([['SET', '{emq}:version', 'echomq:4.0.0']])
@@ -214,7 +214,7 @@ describe.each<Exclude<Kind, 'node'>>(['go', 'python'])('the %s consumer, at Redi
   })
 })
 
-test('the Go consumer is formatted as Go is, and needs no module', () => {
+test('the Go consumer is formatted by gofmt and needs no module', () => {
   const folder = join(PROJECT, 'examples/go-consumer')
   expect(execFileSync('gofmt', ['-l', folder], { encoding: 'utf8' })).toBe('')
   expect(readFileSync(join(folder, 'go.mod'), 'utf8')).not.toContain('require')

@@ -21,7 +21,7 @@ async function post(server: Child, path: string, body: string) {
   return { status: response.status, headers: response.headers, json: await response.json() }
 }
 
-test('the producer on Node enqueues from its route, and once for a signup that is sent twice', async () => {
+test('the producer on Node enqueues one job for a signup that is sent twice', async () => {
   const stage = await scene(local)
   const server = startNode('examples/node-producer/server.ts', producerEnv(stage))
   const signup = JSON.stringify({ user: 'ada', email: 'ada@example.com' })
@@ -42,7 +42,7 @@ test('the producer on Node enqueues from its route, and once for a signup that i
   expect(server.stderr()).toBe('')
 })
 
-test('the producer on Node refuses what it cannot use', async () => {
+test('the producer on Node rejects malformed signups', async () => {
   const server = startNode('examples/node-producer/server.ts', producerEnv(await scene(local)))
 
   for (const body of ['no JSON', '{}', '{"user":"not a key!","email":"ada@example.com"}']) {
@@ -50,9 +50,9 @@ test('the producer on Node refuses what it cannot use', async () => {
   }
 })
 
-test('the producer on Node tells its callers to come again when the queue cannot be reached', async () => {
+test('the producer on Node returns 503 with Retry-After when the queue is unreachable', async () => {
   const stage = await scene(local)
-  // Nobody listens on the port of `tcpmux`.
+  // Nothing listens on this port.
   const server = startNode('examples/node-producer/server.ts', producerEnv(stage, 'http://127.0.0.1:1'))
 
   const { status, headers } = await post(server, '/signup', '{"user":"ada","email":"ada@example.com"}')
@@ -61,7 +61,7 @@ test('the producer on Node tells its callers to come again when the queue cannot
   expect(server.stderr()).not.toContain('dev-producer')
 })
 
-test('the route of Next.js enqueues, and once for an order that is sent twice', async () => {
+test('the route of Next.js enqueues one job for an order that is sent twice', async () => {
   const stage = await scene(local)
   const server = startNode('test/examples/support/next.ts', producerEnv(stage))
   const order = JSON.stringify({ to: 'ada@example.com', order: '2026-0017' })
@@ -79,7 +79,7 @@ test('the route of Next.js enqueues, and once for an order that is sent twice', 
   expect((await stage.queue.stats()).counts.pending).toBe(1)
 })
 
-test('the route of Next.js refuses what it cannot use', async () => {
+test('the route of Next.js rejects malformed orders', async () => {
   const server = startNode('test/examples/support/next.ts', producerEnv(await scene(local)))
 
   for (const body of ['no JSON', 'null', '{"to":"ada@example.com"}', '{"to":"x","order":"not a key!"}']) {
@@ -109,7 +109,7 @@ test('the Lambda drains the queue', async () => {
   expect(await atRest(local, stage.queue)).toEqual({ completed: 49, failed: 1, ghosts: 0, dead: 1 })
 })
 
-test('the Lambda ends before its time is over and gives back what it could not end', async () => {
+test('the Lambda ends before its deadline and releases unfinished jobs', async () => {
   let isDown = true
   const stage = await scene(local, () => (isDown ? new Promise(() => {}) : 202), 60_000)
   await stage.queue.enqueueMany(emails(30))
@@ -118,19 +118,19 @@ test('the Lambda ends before its time is over and gives back what it could not e
 
   expect(remainingMs).toBeGreaterThan(0)
   expect(answer).toMatchObject({ done: 0, failed: 0 })
-  // Long before the leases are over.
+  // Long before the leases lapse.
   await expect
     .poll(async () => (await stage.queue.stats()).counts, { timeout: 5_000 })
     .toEqual({ pending: 30, active: 0, scheduled: 0, dead: 0 })
 
-  // The next invocation does it all.
+  // The next invocation completes all jobs.
   isDown = false
   const next = await invoke(stage, 60_000).until({ event: 'answered' })
   expect(next.answer).toMatchObject({ failed: 0, released: 0 })
   expect(await atRest(local, stage.queue)).toEqual({ completed: 30, failed: 0, ghosts: 0, dead: 0 })
 })
 
-test('the Lambda fails when its token is refused', async () => {
+test('the Lambda fails when its token is rejected', async () => {
   const child = invoke(await scene(local), 60_000, 'not-a-token')
 
   expect(await child.ended).toBe(1)

@@ -2,7 +2,8 @@
 import { createHash } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import { createApp } from '../../src/app.ts'
-import { type Api, apiOn, freshQueue, TOKENS } from '../support/api.ts'
+import { apiOn, TOKENS } from '../support/api.ts'
+import { queueOn } from '../support/queue.ts'
 import { rawRedis } from '../support/raw-redis.ts'
 import { sharedRedis } from '../support/redis.ts'
 
@@ -10,9 +11,6 @@ const shared = sharedRedis()
 const raw = rawRedis(shared)
 
 const ID = 'JOB0KHTOWnGLuC'
-const post = (api: Api, queue: string, path: string, body: object | string = {}) =>
-  api.call('POST', `/v1/queues/${queue}/${path}`, body)
-
 describe('46: braces, colons and globs in names', () => {
   const NAMES = [
     'a}b',
@@ -36,48 +34,55 @@ describe('46: braces, colons and globs in names', () => {
     'a,b',
   ]
 
-  test.each(NAMES)('%j: 400 in a path, unusable in every setting, and Redis hears nothing', async (name) => {
-    const before = (await shared.bridge.counts()).requests
-    const path = encodeURIComponent(name)
-    for (const [method, end, body] of [
-      ['POST', '/jobs', { payload: 1 }],
-      ['POST', '/claim', { limit: 1 }],
-      ['GET', '', undefined],
-      ['GET', '/jobs', undefined],
-      ['GET', `/jobs/${ID}`, undefined],
-      ['DELETE', `/jobs/${ID}`, undefined],
-      ['PUT', '/settings', {}],
-      ['POST', '/drain', { state: 'dead' }],
-      ['POST', '/audit', { repair: true }],
-    ] as const) {
-      const answer = await apiOn(shared).call(method, `/v1/queues/${path}${end}`, body)
-      expect([answer.status, answer.json.code, answer.json.errors[0].path], end).toEqual([
-        400,
-        'invalid',
-        'queue',
-      ])
-      expect(answer.headers.get('X-Request-Id')).not.toBeNull()
-    }
-    const listed = await apiOn(shared, { EMQ_QUEUES: `good,${name}` }).call('GET', '/v1/queues')
-    // A comma parts two names.
-    if (name !== 'a,b') expect([listed.status, listed.json.code]).toEqual([503, 'misconfigured'])
-    const cursor = await apiOn(shared).call('GET', `/v1/queues?cursor=${path}`)
-    expect(cursor.status).toBe(400)
-    expect((await shared.bridge.counts()).requests - before).toBe(name === 'a,b' ? 3 : 0)
-  })
+  test.each(NAMES)(
+    'the name %j is rejected in every path and setting without a request to Redis',
+    async (name) => {
+      const before = (await shared.bridge.counts()).requests
+      const path = encodeURIComponent(name)
+      for (const [method, end, body] of [
+        ['POST', '/jobs', { payload: 1 }],
+        ['POST', '/claim', { limit: 1 }],
+        ['GET', '', undefined],
+        ['GET', '/jobs', undefined],
+        ['GET', `/jobs/${ID}`, undefined],
+        ['DELETE', `/jobs/${ID}`, undefined],
+        ['PUT', '/settings', {}],
+        ['POST', '/purge', { state: 'dead' }],
+        ['POST', '/audit', { repair: true }],
+      ] as const) {
+        const answer = await apiOn(shared).call(method, `/v1/queues/${path}${end}`, body)
+        expect([answer.status, answer.json.code, answer.json.errors[0].path], end).toEqual([
+          400,
+          'invalid',
+          'queue',
+        ])
+        expect(answer.headers.get('X-Request-Id')).not.toBeNull()
+      }
+      const listed = await apiOn(shared, { EMQ_QUEUES: `good,${name}` }).call('GET', '/v1/queues')
+      // A comma separates two names.
+      if (name !== 'a,b') expect([listed.status, listed.json.code]).toEqual([503, 'misconfigured'])
+      const cursor = await apiOn(shared).call('GET', `/v1/queues?cursor=${path}`)
+      expect(cursor.status).toBe(400)
+      expect((await shared.bridge.counts()).requests - before).toBe(name === 'a,b' ? 3 : 0)
+    },
+  )
 
-  test('the empty name is no path, and no name', async () => {
+  test('a path with an empty queue name returns 404', async () => {
     expect((await apiOn(shared).call('POST', '/v1/queues//jobs', { payload: 1 })).status).toBe(404)
   })
 
-  test.each(['a', 'A0', 'a.b-c_d', '0', 'emq2', 'EMQ', 'x'.repeat(128)])('%s is a name', async (name) => {
-    const api = apiOn(shared)
-    const { id } = (await post(api, name, 'jobs', { payload: 1 })).json
-    expect(await raw.run('ZSCORE', `emq:{${name}}:pending`, id)).not.toBeNull()
-    await post(api, name, 'drain', { state: 'pending' })
-  })
+  test.each(['a', 'A0', 'a.b-c_d', '0', 'emq2', 'EMQ', 'x'.repeat(128)])(
+    'the name %s is valid',
+    async (name) => {
+      const api = apiOn(shared)
+      const queue = queueOn(api, name)
+      const id = await queue.enqueue()
+      expect(await raw.run('ZSCORE', `emq:{${name}}:pending`, id)).not.toBeNull()
+      await queue.post('purge', { state: 'pending' })
+    },
+  )
 
-  test('what the registry holds besides names is no queue to anybody', async () => {
+  test('the list of queues omits names in the registry that are not queue names', async () => {
     await raw.run('ZADD', '{emq}:queues', 1, 'good', 1, 'a}b', 1, 'emq', 1, '')
     const api = apiOn(shared)
     const { queues } = (await api.call('GET', '/v1/queues?limit=200')).json
@@ -96,7 +101,7 @@ describe('47: the bearer token', () => {
     return app().request('/v1/queues', { headers })
   }
 
-  test.each([`bearer ${T}`, `BEARER  ${T}`, `Bearer ${T}`])('%j is accepted', async (header) => {
+  test.each([`bearer ${T}`, `BEARER  ${T}`, `Bearer ${T}`])('the header %j is accepted', async (header) => {
     expect((await ask(header)).status).toBe(200)
   })
 
@@ -125,7 +130,7 @@ describe('47: the bearer token', () => {
       'Bearer =',
       'Bearer undefined',
     ],
-  ])('%.40j is 401, and never 500', async (header) => {
+  ])('the header %.40j returns 401 without a request to Redis', async (header) => {
     const before = (await shared.bridge.counts()).requests
     const answer = await ask(header)
     expect(answer.status).toBe(401)
@@ -134,13 +139,13 @@ describe('47: the bearer token', () => {
     expect((await shared.bridge.counts()).requests).toBe(before)
   })
 
-  test('two headers are none; a token in the query or in a cookie is none', async () => {
+  test('two headers, a token in the query and a token in a cookie return 401', async () => {
     expect((await ask(`Bearer ${T}`, `Bearer ${T}`)).status).toBe(401)
     expect((await app().request(`/v1/queues?token=${T}&_token=${T}&access_token=${T}`)).status).toBe(401)
     expect((await app().request('/v1/queues', { headers: { Cookie: `token=${T}` } })).status).toBe(401)
   })
 
-  test('rotation: two tokens of one name both hold, until one is taken out', async () => {
+  test('two tokens of one name are both valid until one is removed', async () => {
     const entry = (token: string) => ({
       name: 'web',
       sha256: createHash('sha256').update(token).digest('hex').toUpperCase(),
@@ -159,15 +164,14 @@ describe('47: the bearer token', () => {
 })
 
 describe('48: error texts as a carrier', () => {
-  test('of 200 kB are cut, other things are refused, and a zero is a character', async () => {
-    const api = apiOn(shared)
-    const queue = freshQueue()
+  test('an error text of 200 kB is cut, a zero byte is kept, and other types are rejected', async () => {
+    const queue = queueOn(apiOn(shared))
     const fail = async (error: string) => {
-      const { id } = (await post(api, queue, 'jobs', { payload: 1 })).json
-      await post(api, queue, 'claim', { limit: 1 })
-      const answer = await post(api, queue, `jobs/${id}/fail`, `{"token":1,"error":${error}}`)
-      const { lastError } = (await api.call('GET', `/v1/queues/${queue}/jobs/${id}`)).json
-      if (answer.status !== 200) await post(api, queue, `jobs/${id}/complete`, { token: 1 })
+      const { id } = (await queue.post('jobs', { payload: 1 })).json
+      await queue.post('claim', { limit: 1 })
+      const answer = await queue.post(`jobs/${id}/fail`, `{"token":1,"error":${error}}`)
+      const { lastError } = (await queue.get(`jobs/${id}`)).json
+      if (answer.status !== 200) await queue.post(`jobs/${id}/complete`, { token: 1 })
       return [answer.status, lastError]
     }
     expect(await fail(JSON.stringify('é'.repeat(100_000)))).toEqual([200, 'é'.repeat(2048)])
@@ -177,35 +181,30 @@ describe('48: error texts as a carrier', () => {
       expect(await fail(error)).toEqual([400, undefined])
   })
 
-  test('are seen by no token without observe:payload, wherever a job is told of', async () => {
+  test('payloads and error texts are returned only to tokens with observe:payload, and payloads to consumers', async () => {
     const api = apiOn(shared)
-    const queue = freshQueue()
-    const { id } = (await post(api, queue, 'jobs', { payload: 'SECRET-1', maxAttempts: 0 })).json
+    const queue = queueOn(api)
+    const { id } = (await queue.post('jobs', { payload: 'SECRET-1', maxAttempts: 0 })).json
     for (const token of [1, 2, 3]) {
-      await post(api, queue, 'claim', { limit: 1 })
-      await post(api, queue, `jobs/${id}/retry`, { token, delayMs: 0, error: 'SECRET-2' })
-      await post(api, queue, 'promote')
+      await queue.post('claim', { limit: 1 })
+      await queue.post(`jobs/${id}/retry`, { token, delayMs: 0, error: 'SECRET-2' })
+      await queue.post('promote')
     }
-    await post(api, queue, 'claim', { limit: 1 })
-    await post(api, queue, `jobs/${id}/fail`, { token: 4, error: 'SECRET-2' })
+    await queue.post('claim', { limit: 1 })
+    await queue.post(`jobs/${id}/fail`, { token: 4, error: 'SECRET-2' })
     for (const path of ['', '/jobs?state=dead', `/jobs/${id}`, `/jobs/${id}?payload=false`]) {
-      const answer = await api.call('GET', `/v1/queues/${queue}${path}`, undefined, { token: TOKENS.counter })
+      const answer = await api.call('GET', `${queue.path}${path}`, undefined, { token: TOKENS.counter })
       expect(answer.status, path).toBe(200)
       expect(answer.text, path).not.toMatch(/SECRET/)
     }
-    // Whoever consumes sees payloads, that is its work; error texts of others it does not.
-    await post(api, queue, `jobs/${id}/redrive`)
-    const claimed = await api.call(
-      'POST',
-      `/v1/queues/${queue}/claim`,
-      { limit: 1 },
-      { token: TOKENS.consumer },
-    )
+    // A consumer receives payloads, which it needs, but no error texts.
+    await queue.post(`jobs/${id}/redrive`)
+    const claimed = await queue.post('claim', { limit: 1 }, { token: TOKENS.consumer })
     expect(claimed.text).toContain('SECRET-1')
     expect(claimed.text).not.toContain('SECRET-2')
-    // A dry run tells how many, not what.
-    await post(api, queue, `jobs/${id}/fail`, { token: 5, error: 'SECRET-2' })
-    const dry = await post(api, queue, 'redrive', { dryRun: true, errorContains: 'SECRET' })
+    // A dry run returns a number and no texts.
+    await queue.post(`jobs/${id}/fail`, { token: 5, error: 'SECRET-2' })
+    const dry = await queue.post('redrive', { dryRun: true, errorContains: 'SECRET' })
     expect(dry.json).toMatchObject({ redriven: 1 })
     expect(dry.text).not.toContain('SECRET-2')
   })

@@ -1,4 +1,4 @@
-/** Fault 57: in the local stack the cron fires by itself. Takes a minute, nearly all of it waiting. */
+/** Fault 57: the cron of the local stack fires by itself. The test waits for most of a minute. */
 import { setTimeout } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { EchoMQ } from '../../src/client/index.ts'
@@ -12,12 +12,12 @@ beforeAll(async () => {
 })
 afterAll(() => stack?.stop())
 
-test('57: a delayed job that no consumer asks for is pending within a minute of its time', {
+test('57: the cron makes a delayed job pending within a minute of its time without any claim', {
   timeout: 90_000,
 }, async () => {
   const queue = new EchoMQ({ url: stack.url, token: stack.tokens.operator }).queue(freshQueue())
   const { id } = await queue.enqueue(1, { delayMs: 1_000 })
-  // Reads move nothing; a claim would sweep.
+  // Reads move no job; a claim would promote it.
   await until(async () => {
     await setTimeout(250)
     return (await queue.stats()).counts.pending === 1

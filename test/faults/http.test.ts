@@ -1,8 +1,9 @@
-/** Faults 40, 41, 44 and 45: paths, methods, and upstreams that answer what no Redis answers. */
+/** Faults 40, 41, 44 and 45: paths, methods, and upstreams that do not answer as Redis does. */
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { type Api, apiOn, freshQueue } from '../support/api.ts'
+import { apiOn, freshQueue } from '../support/api.ts'
 import { capturedLog } from '../support/captured-log.ts'
 import { keysOf } from '../support/census.ts'
+import { queueOn } from '../support/queue.ts'
 import { rawRedis } from '../support/raw-redis.ts'
 import { sharedRedis } from '../support/redis.ts'
 
@@ -11,9 +12,6 @@ const raw = rawRedis(shared)
 const log = capturedLog()
 
 const ID = 'JOB0KHTOWnGLuC'
-const enqueue = (api: Api, queue: string, payload: unknown = 1) =>
-  api.call('POST', `/v1/queues/${queue}/jobs`, { payload })
-
 /** Every kind of request that needs Redis. */
 const ROUTES = [
   ['POST', '/v1/queues/{q}/jobs', { payload: 'SECRET-1', id: ID }],
@@ -39,7 +37,7 @@ const ROUTES = [
   ['POST', '/v1/queues/{q}/redrive', { errorContains: 'SECRET-1' }],
   ['PUT', `/v1/queues/{q}/jobs/${ID}/schedule`, { delayMs: 0 }],
   ['DELETE', `/v1/queues/{q}/jobs/${ID}`, undefined],
-  ['POST', '/v1/queues/{q}/drain', { state: 'dead' }],
+  ['POST', '/v1/queues/{q}/purge', { state: 'dead' }],
   ['POST', '/v1/queues/{q}/audit', {}],
   ['POST', '/v1/queues/{q}/pause', {}],
   ['POST', '/v1/queues/{q}/resume', {}],
@@ -74,7 +72,7 @@ describe('40: percent-encoding', () => {
       '%25',
       '%F0%9F%98%80',
     ],
-  ])('%s is no queue: 400, and Redis hears nothing', async (name) => {
+  ])('the path segment %s is not a queue name: 400 without a request to Redis', async (name) => {
     const before = (await shared.bridge.counts()).requests
     for (const [method, path, body] of ROUTES) {
       if (!path.includes('{q}')) continue
@@ -85,39 +83,38 @@ describe('40: percent-encoding', () => {
     expect((await shared.bridge.counts()).requests).toBe(before)
   })
 
-  test.each(['..', '.', '%2e%2e', '%2E'])(
-    '%s is a step in the path for every URL parser, and leads nowhere',
-    async (step) => {
-      const answer = await apiOn(shared).call('POST', `/v1/queues/${step}/claim`, {})
-      expect([404, 405]).toContain(answer.status)
-    },
-  )
+  test.each([
+    ['..', 404],
+    ['.', 405],
+    ['%2e%2e', 404],
+    ['%2E', 405],
+  ])('the path segment %s is resolved by URL parsers and leads to no route', async (step, status) => {
+    const answer = await apiOn(shared).call('POST', `/v1/queues/${step}/claim`, {})
+    expect(answer.status).toBe(status)
+  })
 })
 
 describe('41: methods', () => {
-  test('GET, HEAD and DELETE where they do not belong have no effect', async () => {
+  test('GET, HEAD and DELETE have no effect on routes of other methods', async () => {
     const api = apiOn(shared)
-    const queue = freshQueue()
-    await enqueue(api, queue)
+    const queue = queueOn(api)
+    await queue.post('jobs', { payload: 1 })
     for (const [method, path, status] of [
       ['GET', 'claim', 405],
       ['HEAD', 'claim', 405],
       ['DELETE', 'jobs', 405],
       ['DELETE', '', 405],
-      ['GET', 'drain', 405],
+      ['GET', 'purge', 405],
       ['HEAD', 'promote', 405],
       ['GET', `jobs/${ID}/complete`, 405],
       ['POST', 'jobs/', 404],
       ['DELETE', 'jobs/', 404],
     ] as const) {
-      const answer = await api.call(
-        method,
-        `/v1/queues/${queue}/${path}`.replace(/\/$/, path === '' ? '' : '/'),
-      )
+      const answer = await api.call(method, `${queue.path}/${path}`.replace(/\/$/, path === '' ? '' : '/'))
       expect(answer.status, `${method} ${path}`).toBe(status)
       expect(answer.headers.has('Allow')).toBe(status === 405)
     }
-    const { counts } = (await api.call('GET', `/v1/queues/${queue}`)).json
+    const { counts } = (await queue.get()).json
     expect(counts).toEqual({ pending: 1, active: 0, scheduled: 0, dead: 0 })
   })
 })
@@ -134,34 +131,37 @@ describe('44: an upstream whose error repeats the command', () => {
     [200, '<html>SECRET-1'],
     [502, '<html>SECRET-1'],
     [200, '{"SECRET-1":1}'],
-  ])('%i %s: neither answer nor log tells anything of it', async (status, body) => {
-    const api = apiOn(shared)
-    const queue = freshQueue()
-    await api.call('GET', `/v1/queues/${queue}`)
-    shared.bridge.answer({ status, body }, { times: Number.POSITIVE_INFINITY })
-    onTestFinished(() => shared.bridge.reset())
-    for (const [method, path, sent] of ROUTES) {
-      const answer = await api.call(method, path.replace('{q}', queue), sent)
-      expect(answer.status, `${path} ${answer.text}`).toBe(503)
-      expect(answer.json.code).toBe('upstream')
-      expect(answer.text, path).not.toMatch(LEAKS)
-      expect([...answer.headers.values()].join()).not.toMatch(LEAKS)
-    }
-    expect(log.text).not.toMatch(LEAKS)
-  })
+  ])(
+    'after the upstream response %i %s neither the response nor the log contains a word of it',
+    async (status, body) => {
+      const api = apiOn(shared)
+      const queue = queueOn(api)
+      await queue.get()
+      shared.bridge.answer({ status, body }, { times: Number.POSITIVE_INFINITY })
+      onTestFinished(() => shared.bridge.reset())
+      for (const [method, path, sent] of ROUTES) {
+        const answer = await api.call(method, path.replace('{q}', queue.name), sent)
+        expect(answer.status, `${path} ${answer.text}`).toBe(503)
+        expect(answer.json.code).toBe('upstream')
+        expect(answer.text, path).not.toMatch(LEAKS)
+        expect([...answer.headers.values()].join()).not.toMatch(LEAKS)
+      }
+      expect(log.text).not.toMatch(LEAKS)
+    },
+  )
 
-  test('a connection that breaks tells nothing either', async () => {
+  test('after a broken connection neither the response nor the log contains the command', async () => {
     const api = apiOn(shared)
-    const queue = freshQueue()
+    const queue = queueOn(api)
     shared.bridge.hangUp({ times: Number.POSITIVE_INFINITY })
-    const answer = await enqueue(api, queue, 'SECRET-1')
+    const answer = await queue.post('jobs', { payload: 'SECRET-1' })
     await shared.bridge.reset()
     expect(answer.status).toBe(503)
     expect(answer.text + log.text).not.toMatch(LEAKS)
   })
 })
 
-describe('45: an upstream that is no Redis', () => {
+describe('45: an upstream that is not Redis', () => {
   const ANSWERS = [
     [502, '<html>'],
     [200, '<html>'],
@@ -193,7 +193,7 @@ describe('45: an upstream that is no Redis', () => {
   ] as const
 
   test.each(ANSWERS)(
-    '%i %j is a 503 of our own on every route, also when it comes first',
+    'the upstream response %i %j returns 503 on every route, even as the first response',
     async (status, body) => {
       const queue = freshQueue()
       shared.bridge.answer({ status, body }, { times: Number.POSITIVE_INFINITY })
@@ -211,27 +211,30 @@ describe('45: an upstream that is no Redis', () => {
   test.each([
     '{"error":"ERR max daily request limit exceeded. Limit: 10000, Usage: 10000."}',
     '{"error":"ERR max requests limit exceeded. Limit: 500000, Usage: 500001"}',
-  ])('a plan that is used up is 429 with Retry-After, as an answer and inside of one: %s', async (body) => {
-    for (const [status, text] of [
-      [429, body],
-      [400, body],
-      [200, `[${body},${body}]`],
-    ] as const) {
-      const api = apiOn(shared)
-      const queue = freshQueue()
-      await enqueue(api, queue)
-      shared.bridge.answer({ status, body: text })
-      const answer = await enqueue(api, queue)
-      expect([answer.status, answer.json.code], text).toEqual([429, 'overloaded'])
-      expect(answer.headers.get('Retry-After')).toMatch(/^[1-9]\d*$/)
-    }
-  })
+  ])(
+    'a used up plan returns 429 with Retry-After, as an error status and as an error in a reply: %s',
+    async (body) => {
+      for (const [status, text] of [
+        [429, body],
+        [400, body],
+        [200, `[${body},${body}]`],
+      ] as const) {
+        const api = apiOn(shared)
+        const queue = queueOn(api)
+        await queue.post('jobs', { payload: 1 })
+        shared.bridge.answer({ status, body: text })
+        const answer = await queue.post('jobs', { payload: 1 })
+        expect([answer.status, answer.json.code], text).toEqual([429, 'overloaded'])
+        expect(answer.headers.get('Retry-After')).toMatch(/^[1-9]\d*$/)
+      }
+    },
+  )
 
-  test('the service is back as soon as its upstream is', async () => {
+  test('the service recovers as soon as its upstream does', async () => {
     const api = apiOn(shared)
-    const queue = freshQueue()
+    const queue = queueOn(api)
     shared.bridge.answer({ status: 502, body: '<html>' })
-    expect((await enqueue(api, queue)).status).toBe(503)
-    expect((await enqueue(api, queue)).status).toBe(201)
+    expect((await queue.post('jobs', { payload: 1 })).status).toBe(503)
+    expect((await queue.post('jobs', { payload: 1 })).status).toBe(201)
   })
 })

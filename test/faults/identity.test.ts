@@ -1,8 +1,10 @@
-/** Faults 12 to 16: identity and order, through the whole service. What ids are by themselves is tried beside them. */
+/** Faults 12 to 16: identity and order, through the whole service. */
 import { afterEach, describe, expect, test, vi } from 'vitest'
-import { GLOBAL_KEYS, keyspace } from '../../src/protocol/keys.ts'
-import { type Api, apiOn, freshQueue } from '../support/api.ts'
-import { census } from '../support/census.ts'
+import { GLOBAL_KEYS } from '../../src/protocol/keys.ts'
+import { apiOn, freshQueue } from '../support/api.ts'
+import { expectConsistent } from '../support/census.ts'
+import { manualClock } from '../support/clock.ts'
+import { queueOn, type TestQueue } from '../support/queue.ts'
 import { rawRedis } from '../support/raw-redis.ts'
 import { sharedRedis } from '../support/redis.ts'
 import { until } from '../support/until.ts'
@@ -11,75 +13,56 @@ const shared = sharedRedis()
 const raw = rawRedis(shared)
 afterEach(() => void vi.restoreAllMocks())
 
-type Job = { id: string; status: string }
-const post = (api: Api, queue: string, path: string, body: object = {}) =>
-  api.call('POST', `/v1/queues/${queue}/${path}`, body)
-const many = async (api: Api, queue: string, count: number, more: object = {}): Promise<Job[]> =>
-  (await post(api, queue, 'jobs', { jobs: Array(count).fill({ payload: 1, ...more }) })).json.results
-const clean = async (queue: string) => expect(await census(raw.port, queue)).toEqual([])
-
-test('12: a clock that stands still: thousands of ids at once and one after another, all rising', async () => {
-  const now = Date.now()
-  const api = apiOn(shared, {}, { now: () => now })
-  const queue = freshQueue()
+test('12: thousands of ids are unique and ascending even if the clock stands still', async () => {
+  const queue = queueOn(apiOn(shared, {}, { now: manualClock().now }))
   const ids: string[] = []
-  for (const _ of Array(6)) ids.push(...(await many(api, queue, 1000)).map(({ id }) => id))
-  for (const _ of Array(20)) ids.push((await post(api, queue, 'jobs', { payload: 1 })).json.id)
+  for (const _ of Array(6)) ids.push(...(await queue.enqueueMany(1000)))
+  for (const _ of Array(20)) ids.push((await queue.post('jobs', { payload: 1 })).json.id)
   expect(new Set(ids).size).toBe(6020)
   expect(ids).toEqual([...ids].sort())
-  expect(await raw.run('ZRANGE', keyspace(queue).pending, 0, -1)).toEqual(ids)
+  expect(await raw.run('ZRANGE', queue.keys.pending, 0, -1)).toEqual(ids)
 })
 
-describe('13: isolates that drew the same node', () => {
-  /** Isolates whose clocks stand still at one instant and whose random numbers are the same ones. */
-  const twins = (count: number): Api[] => {
-    vi.spyOn(crypto, 'getRandomValues').mockImplementation((array) => array)
-    const now = Date.now()
-    return Array.from({ length: count }, () => apiOn(shared, {}, { now: () => now }))
-  }
-
-  test('meet each other’s ids, mint again, and lose no job', async () => {
-    const queue = freshQueue()
-    const answers = await Promise.all(
-      twins(2).map(async (api) => {
-        const found: Job[] = []
-        for (let nth = 0; nth < 100; nth++) {
-          const answer = await post(api, queue, 'jobs', { payload: nth })
-          expect(answer.status).toBe(201)
-          found.push(answer.json)
-        }
-        return found
-      }),
-    )
-    const ids = answers.flat().map(({ id }) => id)
-    expect(new Set(ids).size).toBe(200)
-    expect(await raw.run('ZCARD', keyspace(queue).pending)).toBe(200)
-    await clean(queue)
+describe('13: isolates with the same random node', () => {
+  test('two isolates that mint the same ids lose no job', async () => {
+    const [one, two] = twins()
+    const enqueueMany = async (queue: TestQueue): Promise<string[]> => {
+      const ids: string[] = []
+      for (let nth = 0; nth < 100; nth++) {
+        const answer = await queue.post('jobs', { payload: nth })
+        expect(answer.status).toBe(201)
+        ids.push(answer.json.id)
+      }
+      return ids
+    }
+    const ids = await Promise.all([enqueueMany(one), enqueueMany(two)])
+    expect(new Set(ids.flat()).size).toBe(200)
+    expect(await raw.run('ZCARD', one.keys.pending)).toBe(200)
+    await expectConsistent(raw.port, one.name)
   })
 
-  test('in batches, too, each job beside its own', async () => {
-    const queue = freshQueue()
-    const [one, two] = twins(2)
-    const first = await many(one as Api, queue, 500)
-    const second = await many(two as Api, queue, 600)
-    expect([...first, ...second].every(({ status }) => status === 'enqueued')).toBe(true)
-    expect(new Set([...first, ...second].map(({ id }) => id)).size).toBe(1100)
-    expect(await raw.run('ZCARD', keyspace(queue).pending)).toBe(1100)
-    await clean(queue)
+  test('two isolates that mint the same ids in batches lose no job', async () => {
+    const [one, two] = twins()
+    const batch = async (queue: TestQueue, count: number): Promise<Result[]> =>
+      (await queue.post('jobs', { jobs: Array(count).fill({ payload: 1 }) })).json.results
+    const results = [...(await batch(one, 500)), ...(await batch(two, 600))]
+    expect(results.every(({ status }) => status === 'enqueued')).toBe(true)
+    expect(new Set(results.map(({ id }) => id)).size).toBe(1100)
+    expect(await raw.run('ZCARD', one.keys.pending)).toBe(1100)
+    await expectConsistent(raw.port, one.name)
   })
 
-  test('with an idempotency key: the key names the job that was stored', async () => {
-    const queue = freshQueue()
-    const [one, two] = twins(2)
-    await post(one as Api, queue, 'jobs', { payload: 'other' })
-    const stored = await post(two as Api, queue, 'jobs', { payload: 'mine', idempotencyKey: 'k' })
+  test('an idempotency key returns the id of the stored job even if two isolates minted the same id', async () => {
+    const [one, two] = twins()
+    await one.enqueue()
+    const stored = await two.post('jobs', { payload: 'mine', idempotencyKey: 'k' })
     expect(stored.json.status).toBe('enqueued')
-    const again = await post(one as Api, queue, 'jobs', { payload: 'mine', idempotencyKey: 'k' })
+    const again = await one.post('jobs', { payload: 'mine', idempotencyKey: 'k' })
     expect(again.json).toEqual({ id: stored.json.id, status: 'duplicate' })
   })
 })
 
-test('14: ids of callers: one validator at every entrance, and no Redis call', async () => {
+test('14: every route rejects a malformed id without a request to Redis', async () => {
   const WRONG = [
     ...[
       'JOBzzzzzzzzzzz',
@@ -99,9 +82,9 @@ test('14: ids of callers: one validator at every entrance, and no Redis call', a
     ],
   ]
   const before = (await shared.bridge.counts()).requests
-  const queue = freshQueue()
+  const name = freshQueue()
   for (const id of WRONG) {
-    const api = apiOn(shared)
+    const queue = queueOn(apiOn(shared), name)
     for (const [method, end, body] of [
       ['GET', '', undefined],
       ['DELETE', '', undefined],
@@ -113,7 +96,7 @@ test('14: ids of callers: one validator at every entrance, and no Redis call', a
       ['POST', '/redrive', {}],
       ['PUT', '/schedule', { delayMs: 1 }],
     ] as const) {
-      const answer = await api.call(method, `/v1/queues/${queue}/jobs/${id}${end}`, body)
+      const answer = await queue.send(method, `jobs/${id}${end}`, body)
       expect([answer.status, answer.json.code, answer.json.errors[0].path], `${id}${end}`).toEqual([
         400,
         'invalid',
@@ -121,48 +104,53 @@ test('14: ids of callers: one validator at every entrance, and no Redis call', a
       ])
     }
     const inBody = decodeURIComponent(id)
-    const one = await post(api, queue, 'jobs', { payload: 1, id: inBody })
+    const one = await queue.post('jobs', { payload: 1, id: inBody })
     expect([one.status, one.json.errors[0].path]).toEqual([400, 'id'])
     const { results } = (
-      await post(api, queue, 'settle', { items: [{ id: inBody, action: 'complete', token: 1 }] })
+      await queue.post('settle', { items: [{ id: inBody, action: 'complete', token: 1 }] })
     ).json
     expect(results[0].error).toMatchObject({ code: 'invalid', errors: [{ path: 'id' }] })
-    const cursor = await post(api, queue, 'redrive', { cursor: inBody })
+    const cursor = await queue.post('redrive', { cursor: inBody })
     expect(cursor.status).toBe(400)
   }
   expect((await shared.bridge.counts()).requests).toBe(before)
-  const last = await post(apiOn(shared), queue, 'jobs', { payload: 1, id: 'JOBAzL8n0Y58m7' })
-  expect(last.status).toBe(201)
-  expect((await apiOn(shared).call('GET', `/v1/queues/${queue}/jobs/JOBAzL8n0Y58m7`)).json.enqueuedAt).toBe(
-    '2093-09-06T15:47:35.551Z',
-  )
+  const queue = queueOn(apiOn(shared), name)
+  expect((await queue.post('jobs', { payload: 1, id: 'JOBAzL8n0Y58m7' })).status).toBe(201)
+  expect((await queue.job('JOBAzL8n0Y58m7')).enqueuedAt).toBe('2093-09-06T15:47:35.551Z')
 })
 
 describe('16: jobs of the same instant', () => {
-  const enqueueThree = async (api: Api, queue: string): Promise<string[]> =>
-    (await many(api, queue, 3, { runAt: Date.now() + 200 })).map(({ id }) => id)
-  const claimed = async (api: Api, queue: string): Promise<string[]> =>
-    (await post(api, queue, 'claim', { limit: 10 })).json.jobs.map(({ id }: Job) => id)
+  const enqueueThree = (queue: TestQueue) => queue.enqueueMany(3, { runAt: Date.now() + 200 })
+  const claimed = async (queue: TestQueue) => (await queue.claim({ limit: 10 })).map(({ id }) => id)
 
-  test('come in the order of their ids', async () => {
-    const api = apiOn(shared)
-    const queue = freshQueue()
-    const ids = await enqueueThree(api, queue)
-    await until(async () => (await post(api, queue, 'promote')).json.promoted === 3)
-    expect(await claimed(api, queue)).toEqual(ids)
-    await clean(queue)
+  test('jobs of the same instant are claimed in the order of their ids', async () => {
+    const queue = queueOn(apiOn(shared))
+    const ids = await enqueueThree(queue)
+    await until(async () => (await queue.post('promote')).json.promoted === 3)
+    expect(await claimed(queue)).toEqual(ids)
+    await expectConsistent(raw.port, queue.name)
   })
 
-  test('are removed one at a time', async () => {
+  test('a job is removed without another job of the same instant', async () => {
     const api = apiOn(shared)
-    const queue = freshQueue()
-    const ids = await enqueueThree(api, queue)
-    expect((await api.call('DELETE', `/v1/queues/${queue}/jobs/${ids[1]}`)).status).toBe(204)
+    const queue = queueOn(api)
+    const ids = await enqueueThree(queue)
+    expect((await queue.remove(ids[1] ?? '')).status).toBe(204)
     await until(async () => {
-      await raw.run('ZADD', GLOBAL_KEYS.queues, 1, queue)
+      await raw.run('ZADD', GLOBAL_KEYS.queues, 1, queue.name)
       return (await api.call('POST', '/v1/maintenance', {})).json.promoted === 2
     })
-    expect(await claimed(api, queue)).toEqual([ids[0], ids[2]])
-    await clean(queue)
+    expect(await claimed(queue)).toEqual([ids[0], ids[2]])
+    await expectConsistent(raw.port, queue.name)
   })
 })
+
+type Result = { id: string; status: string }
+
+/** One queue on two isolates whose clocks stand still at one instant and whose random numbers are the same. */
+function twins(): [TestQueue, TestQueue] {
+  vi.spyOn(crypto, 'getRandomValues').mockImplementation((array) => array)
+  const { now } = manualClock()
+  const one = queueOn(apiOn(shared, {}, { now }))
+  return [one, queueOn(apiOn(shared, {}, { now }), one.name)]
+}

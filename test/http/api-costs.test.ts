@@ -5,9 +5,10 @@
 import { readFileSync } from 'node:fs'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { ROUTES } from '../../src/app.ts'
-import { type Api, apiOn, freshQueue } from '../support/api.ts'
+import { type Api, apiOn } from '../support/api.ts'
+import { type ClaimedJob, queueOn, type TestQueue } from '../support/queue.ts'
 import { rawRedis } from '../support/raw-redis.ts'
-import { sharedRedis } from '../support/redis.ts'
+import { costOf, sharedRedis } from '../support/redis.ts'
 
 const shared = sharedRedis()
 const raw = rawRedis(shared)
@@ -25,39 +26,15 @@ const table = [...(section.split('\n## ')[0] ?? '').matchAll(/^\|([^|]+)\|([^|]+
   }))
 
 let api: Api
-let queue: string
-const on = (path: string): string => `/v1/queues/${queue}/${path}`
-const post = (path: string, body: object = {}) => api.call('POST', on(path), body)
+let queue: TestQueue
 
 beforeEach(async () => {
   await raw.run('FLUSHALL')
   api = apiOn(shared)
-  queue = freshQueue()
-  // The isolate has met its database, and looked at the queue.
-  await post('claim')
+  queue = queueOn(api)
+  // The isolate has checked the version and swept the queue.
+  await queue.post('claim')
 })
-
-async function costOf(run: () => Promise<{ status: number }>): Promise<{ requests: number; total: number }> {
-  await shared.bridge.reset()
-  expect((await run()).status).toBeLessThan(300)
-  const { requests, total } = await shared.bridge.counts()
-  return { requests, total }
-}
-
-const enqueued = async (): Promise<string> => (await post('jobs', { payload: 1 })).json.id
-async function claimed(): Promise<string> {
-  const id = await enqueued()
-  await post('claim', { limit: 1, leaseMs: 60_000 })
-  return id
-}
-async function dead(): Promise<string> {
-  const id = await claimed()
-  await post(`jobs/${id}/fail`, { token: 1 })
-  return id
-}
-async function scheduled(): Promise<string> {
-  return (await post('jobs', { payload: 1, delayMs: 60_000 })).json.id
-}
 
 type Case = readonly [
   row: string,
@@ -65,59 +42,60 @@ type Case = readonly [
   run: (id: string) => Promise<{ status: number }>,
   n?: number,
 ]
+/** The statuses of success that are not 200. */
+const SUCCESS: Readonly<Record<string, number>> = { '`POST jobs`, one': 201, '`DELETE jobs/{id}`': 204 }
+
 const nothing = async (): Promise<undefined> => undefined
 const manyJobs = (count: number) => Array.from({ length: count }, (_, nth) => ({ payload: nth }))
-type Held = { readonly id: string; readonly token: number }
 
 const CASES: readonly Case[] = [
-  ['`POST jobs`, one', nothing, () => post('jobs', { payload: 1 })],
-  ['`POST jobs`, many', nothing, () => post('jobs', { jobs: manyJobs(10) }), 10],
-  ['`POST claim` without `limit`', enqueued, () => post('claim')],
-  ['`POST claim` with `limit`', nothing, () => post('claim', { limit: 10 })],
-  ['`POST jobs/{id}/complete`', claimed, (id) => post(`jobs/${id}/complete`, { token: 1 })],
+  ['`POST jobs`, one', nothing, () => queue.post('jobs', { payload: 1 })],
+  ['`POST jobs`, many', nothing, () => queue.post('jobs', { jobs: manyJobs(10) }), 10],
+  ['`POST claim` without `limit`', enqueued, () => queue.post('claim')],
+  ['`POST claim` with `limit`', nothing, () => queue.post('claim', { limit: 10 })],
+  ['`POST jobs/{id}/complete`', claimed, (id) => queue.post(`jobs/${id}/complete`, { token: 1 })],
   [
     '`POST jobs/{id}/retry`',
     claimed,
-    (id) => post(`jobs/${id}/retry`, { token: 1, delayMs: 5, maxAttempts: 9 }),
+    (id) => queue.post(`jobs/${id}/retry`, { token: 1, delayMs: 5, maxAttempts: 9 }),
   ],
-  ['`POST jobs/{id}/fail`', claimed, (id) => post(`jobs/${id}/fail`, { token: 1 })],
-  ['`POST jobs/{id}/release`', claimed, (id) => post(`jobs/${id}/release`, { token: 1 })],
-  ['`POST jobs/{id}/extend`', claimed, (id) => post(`jobs/${id}/extend`, { token: 1, leaseMs: 90_000 })],
+  ['`POST jobs/{id}/fail`', claimed, (id) => queue.post(`jobs/${id}/fail`, { token: 1 })],
+  ['`POST jobs/{id}/release`', claimed, (id) => queue.post(`jobs/${id}/release`, { token: 1 })],
+  [
+    '`POST jobs/{id}/extend`',
+    claimed,
+    (id) => queue.post(`jobs/${id}/extend`, { token: 1, leaseMs: 90_000 }),
+  ],
   [
     '`POST settle`, completes',
     async () => {
-      await post('jobs', { jobs: manyJobs(3) })
-      const { json } = await post('claim', { limit: 3 })
-      return JSON.stringify(json.jobs.map(({ id, token }: Held) => ({ action: 'complete', id, token })))
+      await queue.post('jobs', { jobs: manyJobs(3) })
+      const { json } = await queue.post('claim', { limit: 3 })
+      return JSON.stringify(json.jobs.map(({ id, token }: ClaimedJob) => ({ action: 'complete', id, token })))
     },
-    (items) => post('settle', { items: JSON.parse(items) }),
+    (items) => queue.post('settle', { items: JSON.parse(items) }),
     3,
   ],
   ['`GET queues`', enqueued, () => api.call('GET', '/v1/queues'), 1],
-  [
-    '`GET jobs`',
-    () => post('jobs', { jobs: manyJobs(3) }).then(nothing),
-    () => api.call('GET', on('jobs')),
-    3,
-  ],
+  ['`GET jobs`', () => queue.post('jobs', { jobs: manyJobs(3) }).then(nothing), () => queue.get('jobs'), 3],
   ['`GET /metrics`', enqueued, () => api.call('GET', '/metrics'), 1],
   [
     '`POST purge`',
-    () => post('jobs', { jobs: manyJobs(3) }).then(nothing),
-    () => post('purge', { state: 'pending' }),
+    () => queue.post('jobs', { jobs: manyJobs(3) }).then(nothing),
+    () => queue.post('purge', { state: 'pending' }),
     3,
   ],
-  ['`GET queues/{queue}`', enqueued, () => api.call('GET', `/v1/queues/${queue}`)],
-  ['`GET jobs/{id}`', enqueued, (id) => api.call('GET', on(`jobs/${id}`))],
-  ['`POST promote`', nothing, () => post('promote')],
-  ['`POST reap`', nothing, () => post('reap')],
-  ['`POST jobs/{id}/redrive`', dead, (id) => post(`jobs/${id}/redrive`)],
-  ['`PUT jobs/{id}/schedule`', scheduled, (id) => api.call('PUT', on(`jobs/${id}/schedule`), { delayMs: 5 })],
-  ['`DELETE jobs/{id}`', enqueued, (id) => api.call('DELETE', on(`jobs/${id}`))],
-  ['`POST redrive`', nothing, () => post('redrive')],
-  ['`POST pause`', nothing, () => post('pause')],
-  ['`POST resume`', nothing, () => post('resume')],
-  ['`PUT settings`', nothing, () => api.call('PUT', on('settings'), { maxAttempts: 3 })],
+  ['`GET queues/{queue}`', enqueued, () => queue.get()],
+  ['`GET jobs/{id}`', enqueued, (id) => queue.get(`jobs/${id}`)],
+  ['`POST promote`', nothing, () => queue.post('promote')],
+  ['`POST reap`', nothing, () => queue.post('reap')],
+  ['`POST jobs/{id}/redrive`', dead, (id) => queue.post(`jobs/${id}/redrive`)],
+  ['`PUT jobs/{id}/schedule`', scheduled, (id) => queue.put(`jobs/${id}/schedule`, { delayMs: 5 })],
+  ['`DELETE jobs/{id}`', enqueued, (id) => queue.remove(id)],
+  ['`POST redrive`', nothing, () => queue.post('redrive')],
+  ['`POST pause`', nothing, () => queue.post('pause')],
+  ['`POST resume`', nothing, () => queue.post('resume')],
+  ['`PUT settings`', nothing, () => queue.put('settings', { maxAttempts: 3 })],
   [
     '`POST /v1/maintenance`',
     () => api.call('POST', '/v1/maintenance').then(nothing),
@@ -130,20 +108,24 @@ const CASES: readonly Case[] = [
 ]
 
 describe('the table of routes in docs/performance.md', () => {
-  test.each(CASES.map((one, nth) => [one[0], nth] as const))('has what %s costs (%i)', async (name, nth) => {
-    const [, prepare, run, n] = CASES[nth] as Case
-    const row = table.find((one) => one.name === name)
-    expect(row, `a row ${name}`).toBeDefined()
-    const id = (await prepare()) ?? ''
-    const { requests, total } = await costOf(() => run(id))
-    expect(requests).toBe(Number.parseInt(row?.requests ?? '', 10))
-    // `5`, or `4 + 2 n` where the case has an n.
-    const [, fixed, each = '1'] =
-      (n === undefined ? /^(\d+)/ : /^(\d+) \+ (?:(\d+) )?n$/).exec(row?.commands ?? '') ?? []
-    expect(total).toBe(Number(fixed) + Number(each) * (n ?? 0))
-  })
+  test.each(CASES.map((one, nth) => [one[0], nth] as const))(
+    'the table contains what %s costs (%i)',
+    async (name, nth) => {
+      const [, prepare, run, n] = CASES[nth] as Case
+      const row = table.find((one) => one.name === name)
+      const id = (await prepare()) ?? ''
+      const { requests, total } = await costOf(shared, async () =>
+        expect((await run(id)).status).toBe(SUCCESS[name] ?? 200),
+      )
+      expect(requests).toBe(Number.parseInt(row?.requests ?? '', 10))
+      // `5`, or `4 + 2 n` where the case has an n.
+      const [, fixed, each = '1'] =
+        (n === undefined ? /^(\d+)/ : /^(\d+) \+ (?:(\d+) )?n$/).exec(row?.commands ?? '') ?? []
+      expect(total).toBe(Number(fixed) + Number(each) * (n ?? 0))
+    },
+  )
 
-  test('names every route', () => {
+  test('the table contains every route', () => {
     const names = table.map(({ name }) => name).join(' ')
     const missing = ROUTES.map(
       ({ path }) => path.replace(/^\/v1\/queues(\/\{queue\}\/)?/, '') || 'queues',
@@ -152,3 +134,22 @@ describe('the table of routes in docs/performance.md', () => {
     expect(table.length).toBeGreaterThan(20)
   })
 })
+
+async function enqueued(): Promise<string> {
+  return queue.enqueue()
+}
+
+async function claimed(): Promise<string> {
+  await queue.enqueue()
+  return (await queue.claimOne({ leaseMs: 60_000 })).id
+}
+
+async function dead(): Promise<string> {
+  const id = await claimed()
+  await queue.post(`jobs/${id}/fail`, { token: 1 })
+  return id
+}
+
+async function scheduled(): Promise<string> {
+  return queue.enqueue({ delayMs: 60_000 })
+}

@@ -1,9 +1,8 @@
-/** What other clients left in Redis that ours would never write: it must stop nobody. */
-import { createHash } from 'node:crypto'
+/** Malformed data of other clients in Redis: it must not stop anybody. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type Keyspace, keyspace } from '../../src/protocol/keys.ts'
 import { createRespPort, type RespPort } from '../../src/stack/resp-port.ts'
-import { type Api, apiOn, freshQueue } from '../support/api.ts'
+import { type Api, apiOn, freshQueue, tokenEntry } from '../support/api.ts'
 import { capturedLog } from '../support/captured-log.ts'
 import { sharedRedis } from '../support/redis.ts'
 
@@ -11,13 +10,12 @@ const shared = sharedRedis()
 const log = capturedLog()
 let port: RespPort
 
-type Stats = { readonly queue: string }
 beforeAll(async () => {
   port = await createRespPort(shared.redis.url)
 })
 afterAll(() => port.close())
 
-test('an id that is none, with a row, is looked at and handed out, and spoils no batch', async () => {
+test('a job with a malformed id is listed and claimed together with the others', async () => {
   const api = apiOn(shared)
   const queue = freshQueue()
   const keys = keyspace(queue)
@@ -37,7 +35,7 @@ test('an id that is none, with a row, is looked at and handed out, and spoils no
   ])
 })
 
-test('ids that are none end a page as any other does', async () => {
+test('a page may end with a malformed id', async () => {
   const api = apiOn(shared)
   const queue = freshQueue()
   const keys = keyspace(queue)
@@ -77,7 +75,7 @@ test('ids that are none end a page as any other does', async () => {
   expect(redriven).toEqual(all.map(() => 1))
 })
 
-test('a score that is no instant of these eight thousand years spoils no read', async () => {
+test('a job with a score outside the range of instants is listed without its time', async () => {
   const api = apiOn(shared)
   const queue = freshQueue()
   const keys = keyspace(queue)
@@ -94,30 +92,10 @@ test('a score that is no instant of these eight thousand years spoils no read', 
   }
 })
 
-/** A queue with one pending job, known to the registry. */
-async function usedQueue(api: Api): Promise<{ queue: string; keys: Keyspace; id: string }> {
-  const queue = freshQueue()
-  const { id } = (await api.call('POST', `/v1/queues/${queue}/jobs`, { payload: 1 })).json
-  return { queue, keys: keyspace(queue), id }
-}
-
-/** All queues of the list, page by page. */
-async function listedQueues(api: Api): Promise<Map<string, Stats>> {
-  const found = new Map<string, Stats>()
-  let cursor = ''
-  for (;;) {
-    const page = await api.call('GET', `/v1/queues?limit=3${cursor}`)
-    expect(page.status).toBe(200)
-    for (const stats of page.json.queues) found.set(stats.queue, stats)
-    if (page.json.cursor === undefined) return found
-    cursor = `&cursor=${page.json.cursor}`
-  }
-}
-
 describe('a queue with garbage in its settings and counters', () => {
   const WORDS = ['abc', '', ' ', '1.5', 'inf', 'nan', '1e400', '9007199254740993', '\u0000', '-']
 
-  test.each(WORDS)('%j is told with defaults and zeros, alone and among others', async (word) => {
+  test.each(WORDS)('settings and counters of %j are reported as defaults and zeros', async (word) => {
     const api = apiOn(shared)
     const { queue, keys, id } = await usedQueue(api)
     const settings = ['maxAttempts', 'backoffBaseMs', 'backoffMaxMs', 'leaseMs', 'maxActive', 'maxPending']
@@ -142,7 +120,7 @@ describe('a queue with garbage in its settings and counters', () => {
     expect(log.text).toBe('')
   })
 
-  test('of another type than a hash counts as zero', async () => {
+  test('counters of another type than a hash are reported as zero', async () => {
     const api = apiOn(shared)
     const { queue, keys } = await usedQueue(api)
     await port.send([keys.completed, keys.failed, keys.ghosts].map((key) => ['SET', key, 'x']))
@@ -152,9 +130,9 @@ describe('a queue with garbage in its settings and counters', () => {
   })
 })
 
-describe('a queue of which a key holds another type', () => {
+describe('a queue with a key of the wrong type', () => {
   test.each(['pending', 'active', 'schedule', 'dead', 'meta'] as const)(
-    '(%s) is left out where many are told, and logged by name; alone it is 503',
+    'a queue whose key %s has the wrong type is left out of lists, logged by name, and returns 503 by itself',
     async (part) => {
       const api = apiOn(shared)
       const good = await usedQueue(api)
@@ -178,12 +156,9 @@ describe('a queue of which a key holds another type', () => {
     },
   )
 
-  test('hides no other error of Redis', async () => {
+  test('lists return every other error of Redis', async () => {
     const { queue } = await usedQueue(apiOn(shared))
-    const entry = { name: 'x', sha256: createHash('sha256').update('x').digest('hex') }
-    const api = apiOn(shared, {
-      EMQ_TOKENS: JSON.stringify([{ ...entry, scopes: ['observe'], queues: [queue] }]),
-    })
+    const api = apiOn(shared, { EMQ_TOKENS: JSON.stringify([tokenEntry('x', ['observe'], [queue])]) })
     const read = (path: string) => api.call('GET', path, undefined, { token: 'x' })
     for (const [error, status] of [
       ['ERR max daily request limit exceeded', 429],
@@ -199,11 +174,11 @@ describe('a queue of which a key holds another type', () => {
   })
 })
 
-describe('a row with fields that are not ours', () => {
+describe('a row with malformed fields', () => {
   const numbers = ['attempts', 'max_attempts', 'lapses', 'start_by']
 
   test.each(['abc', '', '1.5', 'inf', '1e400', '9007199254740993'])(
-    '(%j) is told without them',
+    'a job with fields of %j is returned without them',
     async (word) => {
       const api = apiOn(shared)
       const { queue, keys, id } = await usedQueue(api)
@@ -218,28 +193,31 @@ describe('a row with fields that are not ours', () => {
     },
   )
 
-  test.each(['inf', '-inf', '1700000000000.5'])('and the score %s is told all the same', async (score) => {
-    const api = apiOn(shared)
-    const { queue, keys, id } = await usedQueue(api)
-    for (const [state, set, field] of [
-      ['scheduled', 'schedule', 'runAt'],
-      ['active', 'active', 'leaseUntil'],
-    ] as const) {
-      await port.send([
-        ['ZREM', keys.pending, id],
-        ['DEL', keys.active, keys.schedule],
-        ['HSET', keys.job(id), 'state', state],
-        ['ZADD', keys[set], score, id],
-      ])
-      const at = score.endsWith('inf') ? undefined : '2023-11-14T22:13:20.000Z'
-      const [listed] = (await api.call('GET', `/v1/queues/${queue}/jobs?state=${state}`)).json.jobs
-      const one = (await api.call('GET', `/v1/queues/${queue}/jobs/${id}`)).json
-      expect([listed.state, listed[field], one.state, one[field]]).toEqual([state, at, state, at])
-      expect((await api.call('GET', `/v1/queues/${queue}`)).json.counts[state]).toBe(1)
-    }
-  })
+  test.each(['inf', '-inf', '1700000000000.5'])(
+    'a job with the score %s is returned in its state',
+    async (score) => {
+      const api = apiOn(shared)
+      const { queue, keys, id } = await usedQueue(api)
+      for (const [state, set, field] of [
+        ['scheduled', 'schedule', 'runAt'],
+        ['active', 'active', 'leaseUntil'],
+      ] as const) {
+        await port.send([
+          ['ZREM', keys.pending, id],
+          ['DEL', keys.active, keys.schedule],
+          ['HSET', keys.job(id), 'state', state],
+          ['ZADD', keys[set], score, id],
+        ])
+        const at = score.endsWith('inf') ? undefined : '2023-11-14T22:13:20.000Z'
+        const [listed] = (await api.call('GET', `/v1/queues/${queue}/jobs?state=${state}`)).json.jobs
+        const one = (await api.call('GET', `/v1/queues/${queue}/jobs/${id}`)).json
+        expect([listed.state, listed[field], one.state, one[field]]).toEqual([state, at, state, at])
+        expect((await api.call('GET', `/v1/queues/${queue}`)).json.counts[state]).toBe(1)
+      }
+    },
+  )
 
-  test('has those failures in its history that can be read', async () => {
+  test('a job contains only the well-formed entries of its history', async () => {
     const api = apiOn(shared)
     const { queue, keys, id } = await usedQueue(api)
     const read = async () => (await api.call('GET', `/v1/queues/${queue}/jobs/${id}`)).json.history
@@ -289,7 +267,7 @@ describe('a row with fields that are not ours', () => {
   const AT = { pending: undefined, active: 'leaseUntil', scheduled: 'runAt', dead: undefined } as const
 
   test.each(['weird', '', 'Pending', 'schedule', 'toString', 'a b'])(
-    'and the word %j for its state is in the state of the set it stands in',
+    'a job with the state %j is reported in the state of the set that contains it',
     async (word) => {
       const api = apiOn(shared)
       const { queue, keys, id } = await usedQueue(api)
@@ -313,7 +291,7 @@ describe('a row with fields that are not ours', () => {
     },
   )
 
-  test('refuses a move without repeating a word for its state that is none', async () => {
+  test('a rejected move does not repeat an unknown state', async () => {
     const api = apiOn(shared)
     const { queue, keys, id } = await usedQueue(api)
     await port.send([['HSET', keys.job(id), 'state', 'SECRET-1']])
@@ -323,3 +301,25 @@ describe('a row with fields that are not ours', () => {
     expect(refused.text).not.toContain('SECRET-1')
   })
 })
+
+/** A queue with one pending job, known to the registry. */
+async function usedQueue(api: Api): Promise<{ queue: string; keys: Keyspace; id: string }> {
+  const queue = freshQueue()
+  const { id } = (await api.call('POST', `/v1/queues/${queue}/jobs`, { payload: 1 })).json
+  return { queue, keys: keyspace(queue), id }
+}
+
+/** All queues of the list, page by page. */
+async function listedQueues(api: Api): Promise<Map<string, Stats>> {
+  const found = new Map<string, Stats>()
+  let cursor = ''
+  for (;;) {
+    const page = await api.call('GET', `/v1/queues?limit=3${cursor}`)
+    expect(page.status).toBe(200)
+    for (const stats of page.json.queues) found.set(stats.queue, stats)
+    if (page.json.cursor === undefined) return found
+    cursor = `&cursor=${page.json.cursor}`
+  }
+}
+
+type Stats = { readonly queue: string }

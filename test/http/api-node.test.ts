@@ -32,7 +32,7 @@ const call = (method: string, path: string, body?: BodyInit) =>
     ...(body === undefined ? {} : { body, duplex: 'half' }),
   })
 
-test('takes a job and hands it out', async () => {
+test('the app on Node enqueues and returns a job', async () => {
   const queue = freshQueue()
   expect((await call('POST', `/v1/queues/${queue}/jobs`, '{"payload":1.0}')).status).toBe(201)
   const claimed = await call('POST', `/v1/queues/${queue}/claim`, '{"limit":1}')
@@ -41,7 +41,7 @@ test('takes a job and hands it out', async () => {
   expect([head.status, await head.text()]).toEqual([200, ''])
 })
 
-test('refuses a body that is too large, however it comes', async () => {
+test('the app on Node rejects a body that is too large, with and without a length', async () => {
   const chunks = (count: number): ReadableStream =>
     new ReadableStream({
       start(controller) {
@@ -54,7 +54,7 @@ test('refuses a body that is too large, however it comes', async () => {
   expect((await call('POST', '/v1/queues/q/pause', chunks(10))).status).toBe(400)
 })
 
-test('ends a held claim when its caller hangs up', async () => {
+test('the app on Node ends a waiting claim when its caller hangs up', async () => {
   const queue = freshQueue()
   await shared.bridge.reset()
   const asked = async () => (await shared.bridge.counts()).requests

@@ -1,62 +1,46 @@
-/** Producing over HTTP: one job and many, exact payloads, duplicates, idempotency, times, limits, and what it costs. */
+/** Producing over HTTP: one job and many, exact payloads, duplicates, idempotency, times, limits and costs. */
 import { describe, expect, test } from 'vitest'
-import { keyspace } from '../../src/protocol/keys.ts'
-import { type Api, type ApiAnswer, apiOn, freshQueue } from '../support/api.ts'
-import { census, keysOf } from '../support/census.ts'
+import { apiOn } from '../support/api.ts'
+import { expectConsistent, keysOf } from '../support/census.ts'
+import { queueOn, type TestQueue } from '../support/queue.ts'
 import { rawRedis } from '../support/raw-redis.ts'
-import { sharedRedis } from '../support/redis.ts'
+import { costOf, sharedRedis, withoutRedis } from '../support/redis.ts'
 import { until } from '../support/until.ts'
 
 const shared = sharedRedis()
 const raw = rawRedis(shared)
 
-type Result = { status?: string; error?: { code: string; errors?: { path: string }[] } }
-
-const enqueue = (api: Api, queue: string, body: unknown, headers: Record<string, string> = {}) =>
-  api.call('POST', `/v1/queues/${queue}/jobs`, body, { headers })
-const claim = async (api: Api, queue: string, body: object = { limit: 100 }) =>
-  (await api.call('POST', `/v1/queues/${queue}/claim`, body)).json.jobs
-const job = async (api: Api, queue: string, id: string) =>
-  (await api.call('GET', `/v1/queues/${queue}/jobs/${id}`)).json
-const counts = async (api: Api, queue: string) => (await api.call('GET', `/v1/queues/${queue}`)).json.counts
-const clean = async (queue: string) => expect(await census(raw.port, queue)).toEqual([])
-
-/** Subrequests and commands of some work, on an isolate that knows the database. */
-async function costOf(work: () => Promise<unknown>) {
-  await shared.bridge.reset()
-  await work()
-  return shared.bridge.counts()
-}
-
 describe('one job', () => {
-  test('is enqueued: 201, an id that tells its time, and a row of exactly three fields', async () => {
-    const api = apiOn(shared)
-    const queue = freshQueue()
+  test('enqueue returns 201 with an id that contains the time, and writes a row of exactly three fields', async () => {
+    const queue = queueOn(apiOn(shared))
     const before = Date.now()
-    const answer = await enqueue(api, queue, { payload: { a: 1 } })
+    const answer = await queue.post('jobs', { payload: { a: 1 } })
     expect(answer.status).toBe(201)
     expect(answer.json).toEqual({ id: expect.stringMatching(/^JOB[0-9A-Za-z]{11}$/), status: 'enqueued' })
-    const { enqueuedAt, ...stored } = await job(api, queue, answer.json.id)
-    expect(stored).toEqual({ id: answer.json.id, queue, state: 'pending', attempts: 0, payload: { a: 1 } })
+    const { enqueuedAt, ...stored } = await queue.job(answer.json.id)
+    expect(stored).toEqual({
+      id: answer.json.id,
+      queue: queue.name,
+      state: 'pending',
+      attempts: 0,
+      payload: { a: 1 },
+    })
     expect(enqueuedAt).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
     expect(Date.parse(enqueuedAt)).toBeGreaterThanOrEqual(before)
-    const row = await raw.run('HGETALL', keyspace(queue).job(answer.json.id))
+    const row = await raw.run('HGETALL', queue.keys.job(answer.json.id))
     expect(row).toEqual(['state', 'pending', 'attempts', '0', 'payload', '{"a":1}'])
-    await clean(queue)
+    await expectConsistent(raw.port, queue.name)
   })
 
-  test('costs one subrequest and at most five commands', async () => {
-    const api = apiOn(shared)
-    const queue = freshQueue()
-    await enqueue(api, queue, { payload: 1 })
-    const cost = await costOf(() => enqueue(api, queue, { payload: 1 }))
-    expect(cost.requests).toBe(1)
-    expect(cost.total).toBeLessThanOrEqual(5)
+  test('enqueue costs one subrequest and five commands', async () => {
+    const queue = queueOn(apiOn(shared))
+    await queue.post('jobs', { payload: 1 })
+    const cost = await costOf(shared, () => queue.post('jobs', { payload: 1 }))
+    expect(cost).toEqual({ requests: 1, total: 5 })
   })
 
-  test('with a delay or a time of its own is scheduled; with none left it is enqueued', async () => {
-    const api = apiOn(shared)
-    const queue = freshQueue()
+  test('a job with a delay or a future runAt is scheduled, and one without is pending', async () => {
+    const queue = queueOn(apiOn(shared))
     const now = Date.now()
     for (const [when, status] of [
       [{ delayMs: 60_000 }, 'scheduled'],
@@ -66,61 +50,58 @@ describe('one job', () => {
       [{ runAt: now - 60_000 }, 'enqueued'],
       [{ runAt: 0 }, 'enqueued'],
     ] as const) {
-      const answer = await enqueue(api, queue, { payload: 1, ...when })
+      const answer = await queue.post('jobs', { payload: 1, ...when })
       expect([answer.status, answer.json.status], JSON.stringify(when)).toEqual([201, status])
-      const stored = await job(api, queue, answer.json.id)
+      const stored = await queue.job(answer.json.id)
       expect(stored.state).toBe(status === 'scheduled' ? 'scheduled' : 'pending')
       if (status === 'enqueued') expect(stored).not.toHaveProperty('runAt')
       else expect(Math.abs(Date.parse(stored.runAt) - now - 60_000)).toBeLessThan(5_000)
     }
-    expect(await counts(api, queue)).toEqual({ pending: 3, active: 0, scheduled: 3, dead: 0 })
-    await clean(queue)
+    expect(await queue.counts()).toEqual({ pending: 3, active: 0, scheduled: 3, dead: 0 })
+    await expectConsistent(raw.port, queue.name)
   })
 
-  test('that is due is handed out by a claim, without anybody promoting it', async () => {
-    const api = apiOn(shared)
-    const queue = freshQueue()
-    const { id } = (await enqueue(api, queue, { payload: 'due', delayMs: 200 })).json
-    expect(await claim(api, queue)).toEqual([])
+  test('claim returns a due job that nobody has promoted', async () => {
+    const queue = queueOn(apiOn(shared))
+    const { id } = (await queue.post('jobs', { payload: 'due', delayMs: 200 })).json
+    expect(await queue.claim({ limit: 100 })).toEqual([])
     const [found] = await until(async () => {
-      const jobs = await claim(api, queue)
+      const jobs = await queue.claim({ limit: 100 })
       return jobs.length > 0 && jobs
     })
     expect(found).toMatchObject({ id, payload: 'due' })
-    await clean(queue)
+    await expectConsistent(raw.port, queue.name)
   })
 
-  test('with an id of the caller’s: stored under it, and a duplicate the second time', async () => {
+  test('a job is stored under the id of the caller, and the same id again is a duplicate', async () => {
     const api = apiOn(shared)
-    const queue = freshQueue()
+    const queue = queueOn(api)
     const id = 'JOB0KHTOWnGLuC'
-    expect((await enqueue(api, queue, { id, payload: 1 })).json).toEqual({ id, status: 'enqueued' })
-    const again = await enqueue(api, queue, { id, payload: 2, delayMs: 5 })
+    expect((await queue.post('jobs', { id, payload: 1 })).json).toEqual({ id, status: 'enqueued' })
+    const again = await queue.post('jobs', { id, payload: 2, delayMs: 5 })
     expect([again.status, again.json]).toEqual([200, { id, status: 'duplicate' }])
-    expect((await job(api, queue, id)).payload).toBe(1)
-    expect((await enqueue(api, freshQueue(), { id, payload: 2 })).status).toBe(201)
-    await clean(queue)
+    expect((await queue.job(id)).payload).toBe(1)
+    expect((await queueOn(api).post('jobs', { id, payload: 2 })).status).toBe(201)
+    await expectConsistent(raw.port, queue.name)
   })
 
-  test('with an id of another kind is refused, and nothing is written', async () => {
-    const api = apiOn(shared)
-    const queue = freshQueue()
+  test('an id of another kind is rejected, and nothing is written', async () => {
+    const queue = queueOn(apiOn(shared))
     const before = (await shared.bridge.counts()).requests
-    const answer = await enqueue(api, queue, { id: 'ABC0KHTOWnGLuC', payload: 1 })
+    const answer = await queue.post('jobs', { id: 'ABC0KHTOWnGLuC', payload: 1 })
     expect([answer.status, answer.json.code]).toEqual([422, 'wrong_kind'])
     expect((await shared.bridge.counts()).requests).toBe(before)
-    expect(await keysOf(raw.port, queue)).toEqual([])
+    expect(await keysOf(raw.port, queue.name)).toEqual([])
   })
 
-  test('keeps its own budget', async () => {
-    const api = apiOn(shared)
-    const queue = freshQueue()
-    const { id } = (await enqueue(api, queue, { payload: 1, maxAttempts: 1 })).json
-    expect((await job(api, queue, id)).maxAttempts).toBe(1)
-    const [{ token }] = await claim(api, queue)
-    const answer = await api.call('POST', `/v1/queues/${queue}/jobs/${id}/retry`, { token })
+  test('a job has its own budget', async () => {
+    const queue = queueOn(apiOn(shared))
+    const { id } = (await queue.post('jobs', { payload: 1, maxAttempts: 1 })).json
+    expect((await queue.job(id)).maxAttempts).toBe(1)
+    const { token } = await queue.claimOne()
+    const answer = await queue.post(`jobs/${id}/retry`, { token })
     expect(answer.json).toEqual({ id, status: 'dead' })
-    await clean(queue)
+    await expectConsistent(raw.port, queue.name)
   })
 })
 
@@ -147,26 +128,25 @@ describe('a payload', () => {
     ],
   ]
 
-  test.each(TEXTS)('%s stays the text it is (faults 18 and 21)', async (text) => {
-    const api = apiOn(shared)
-    const queue = freshQueue()
-    const one = await enqueue(api, queue, `{ "payload" :  ${text}  , "maxAttempts":3 }`)
-    expect(one.status, one.text).toBe(201)
-    const many = await enqueue(
-      api,
-      queue,
-      `{"jobs":[{"payload":${text}},{"text":"x"},{"payload": ${text} }]}`,
-    )
-    expect(many.json.results.map(({ status }: { status: string }) => status)).toEqual(
-      Array(3).fill('enqueued'),
-    )
-    for (const { id } of [one.json, many.json.results[0], many.json.results[2]]) {
-      expect(await raw.run('HGET', keyspace(queue).job(id), 'payload')).toBe(text)
-      expect((await api.call('GET', `/v1/queues/${queue}/jobs/${id}`)).text).toContain(`"payload":${text}}`)
-    }
-    const claimed = await api.call('POST', `/v1/queues/${queue}/claim`, { limit: 1 })
-    expect(claimed.text).toContain(`"payload":${text}}]`)
-  })
+  test.each(TEXTS)(
+    'the payload %s is stored and returned as the same text (faults 18 and 21)',
+    async (text) => {
+      const queue = queueOn(apiOn(shared))
+      const one = await queue.post('jobs', `{ "payload" :  ${text}  , "maxAttempts":3 }`)
+      expect(one.status, one.text).toBe(201)
+      const many = await queue.post(
+        'jobs',
+        `{"jobs":[{"payload":${text}},{"text":"x"},{"payload": ${text} }]}`,
+      )
+      expect(many.json.results.map(outcome)).toEqual(Array(3).fill('enqueued'))
+      for (const { id } of [one.json, many.json.results[0], many.json.results[2]]) {
+        expect(await raw.run('HGET', queue.keys.job(id), 'payload')).toBe(text)
+        expect((await queue.get(`jobs/${id}`)).text).toContain(`"payload":${text}}`)
+      }
+      const claimed = await queue.post('claim', { limit: 1 })
+      expect(claimed.text).toContain(`"payload":${text}}]`)
+    },
+  )
 
   test.each([
     '',
@@ -186,13 +166,13 @@ describe('a payload', () => {
     '😀',
     '"',
   ])(
-    'text %j comes back verbatim with as: text, and never as another text (faults 17 and 22)',
+    'the text %j is returned unchanged with as=text and is never changed without it (faults 17 and 22)',
     async (text) => {
       const api = apiOn(shared)
-      const queue = freshQueue()
-      const { id } = (await enqueue(api, queue, { text })).json
-      expect(await raw.run('HGET', keyspace(queue).job(id), 'payload')).toBe(text)
-      const path = `/v1/queues/${queue}/jobs/${id}`
+      const queue = queueOn(api)
+      const { id } = (await queue.post('jobs', { text })).json
+      expect(await raw.run('HGET', queue.keys.job(id), 'payload')).toBe(text)
+      const path = `${queue.path}/jobs/${id}`
       expect((await api.call('GET', `${path}?as=text`)).json.text).toBe(text)
       const plain = await api.call('GET', path)
       const isJson = ((): boolean => {
@@ -205,68 +185,67 @@ describe('a payload', () => {
       })()
       if (isJson) expect(plain.text).toContain(`"payload":${text}}`)
       else expect(plain.json.text).toBe(text)
-      const list = await api.call('GET', `/v1/queues/${queue}/jobs?payload=true&as=text`)
+      const list = await queue.get('jobs?payload=true&as=text')
       expect(list.json.jobs[0].text).toBe(text)
-      expect((await claim(api, queue, { as: 'text', limit: 1 }))[0].text).toBe(text)
+      expect((await queue.claimOne({ as: 'text' })).text).toBe(text)
     },
   )
 
-  test('that another client wrote and that is not UTF-8 comes as base64', async () => {
-    const api = apiOn(shared)
-    const queue = freshQueue()
-    const { id } = (await enqueue(api, queue, { text: 'x' })).json
-    await raw.run(
-      'EVAL',
-      "return redis.call('HSET', KEYS[1], 'payload', '\\255\\0a')",
-      1,
-      keyspace(queue).job(id),
-    )
+  test('a payload of another client that is not UTF-8 is returned as base64', async () => {
+    const queue = queueOn(apiOn(shared))
+    const { id } = (await queue.post('jobs', { text: 'x' })).json
+    await raw.run('EVAL', "return redis.call('HSET', KEYS[1], 'payload', '\\255\\0a')", 1, queue.keys.job(id))
     const base64 = Buffer.from([255, 0, 97]).toString('base64')
     for (const as of ['json', 'text']) {
-      const one = (await api.call('GET', `/v1/queues/${queue}/jobs/${id}?as=${as}`)).json
+      const one = (await queue.get(`jobs/${id}?as=${as}`)).json
       expect(one).toMatchObject({ base64 })
       expect(one).not.toHaveProperty('text')
     }
-    const [claimed] = await claim(api, queue, { limit: 1, as: 'text' })
+    const [claimed] = await queue.claim({ limit: 1, as: 'text' })
     expect(claimed).toMatchObject({ id, base64 })
   })
 
-  test.each(['x', '"', 'é', '😀'])('of %j is counted in stored bytes (fault 37)', async (character) => {
-    const api = apiOn(shared, { EMQ_MAX_PAYLOAD_BYTES: '4000' })
-    const queue = freshQueue()
-    const each = Buffer.byteLength(character)
-    const text = character.repeat(4000 / each)
-    expect((await enqueue(api, queue, { text })).status).toBe(201)
-    expect((await enqueue(api, queue, { text: text.slice(character.length) })).status).toBe(201)
-    // As a payload it is stored as JSON text: the quotes count, and so does every escape.
-    const inner = JSON.stringify(character).length - 2 === character.length ? each : 2
-    const fits = character.repeat((4000 - 4) / inner)
-    expect((await enqueue(api, queue, { payload: fits })).status).toBe(201)
-    const before = (await shared.bridge.counts()).requests
-    for (const body of [{ text: `${text}x` }, { payload: text }, { payload: `${fits}${character}xxxx` }]) {
-      const answer = await enqueue(apiOn(shared, { EMQ_MAX_PAYLOAD_BYTES: '4000' }), queue, body)
-      expect([answer.status, answer.json.code]).toEqual([413, 'too_large'])
-      expect(answer.text).not.toContain(character.repeat(4))
-    }
-    expect((await shared.bridge.counts()).requests).toBe(before)
-  })
+  test.each(['x', '"', 'é', '😀'])(
+    'the size of a payload of %j is its stored bytes (fault 37)',
+    async (character) => {
+      const queue = queueOn(apiOn(shared, { EMQ_MAX_PAYLOAD_BYTES: '4000' }))
+      const each = Buffer.byteLength(character)
+      const text = character.repeat(4000 / each)
+      expect((await queue.post('jobs', { text })).status).toBe(201)
+      expect((await queue.post('jobs', { text: text.slice(character.length) })).status).toBe(201)
+      // As a payload it is stored as JSON text: the quotes count, and so does every escape.
+      const inner = JSON.stringify(character).length - 2 === character.length ? each : 2
+      const fits = character.repeat((4000 - 4) / inner)
+      expect((await queue.post('jobs', { payload: fits })).status).toBe(201)
+      await withoutRedis(shared, async () => {
+        for (const body of [
+          { text: `${text}x` },
+          { payload: text },
+          { payload: `${fits}${character}xxxx` },
+        ]) {
+          const fresh = queueOn(apiOn(shared, { EMQ_MAX_PAYLOAD_BYTES: '4000' }))
+          const answer = await fresh.post('jobs', body)
+          expect([answer.status, answer.json.code]).toEqual([413, 'too_large'])
+          expect(answer.text).not.toContain(character.repeat(4))
+        }
+      })
+    },
+  )
 
-  test('of 256 KiB is taken, and of one byte more it is not', async () => {
-    const api = apiOn(shared)
-    const queue = freshQueue()
+  test('a payload of 256 KiB is accepted and one byte more is rejected', async () => {
+    const queue = queueOn(apiOn(shared))
     const limit = 256 * 1024
-    expect((await enqueue(api, queue, { text: '"'.repeat(limit) })).status).toBe(201)
-    expect((await enqueue(api, queue, { payload: 'x'.repeat(limit - 2) })).status).toBe(201)
-    expect((await enqueue(api, queue, { text: 'x'.repeat(limit + 1) })).status).toBe(413)
-    expect((await enqueue(api, queue, { payload: 'x'.repeat(limit - 1) })).status).toBe(413)
-    expect((await claim(api, queue))[0].text).toBe('"'.repeat(limit))
+    expect((await queue.post('jobs', { text: '"'.repeat(limit) })).status).toBe(201)
+    expect((await queue.post('jobs', { payload: 'x'.repeat(limit - 2) })).status).toBe(201)
+    expect((await queue.post('jobs', { text: 'x'.repeat(limit + 1) })).status).toBe(413)
+    expect((await queue.post('jobs', { payload: 'x'.repeat(limit - 1) })).status).toBe(413)
+    expect((await queue.claim({ limit: 100 }))[0]?.text).toBe('"'.repeat(limit))
   })
 })
 
 describe('many jobs', () => {
-  test('each answers in its place: a bad one stops no other', async () => {
-    const api = apiOn(shared, { EMQ_MAX_PAYLOAD_BYTES: '100' })
-    const queue = freshQueue()
+  test('each of many jobs has its result in its place, and an invalid one is rejected alone', async () => {
+    const queue = queueOn(apiOn(shared, { EMQ_MAX_PAYLOAD_BYTES: '100' }))
     const id = 'JOB0KHTOWnGLuC'
     const jobs = [
       { payload: 1 },
@@ -280,14 +259,10 @@ describe('many jobs', () => {
       {},
       { payload: 1, id: 'nonsense', delayMs: '5' },
     ]
-    const answer = await enqueue(api, queue, { jobs })
+    const answer = await queue.post('jobs', { jobs })
     expect(answer.status).toBe(200)
     const { results } = answer.json
-    expect(
-      results.map(
-        (result: { status?: string; error?: { code: string } }) => result.status ?? result.error?.code,
-      ),
-    ).toEqual([
+    expect(results.map(outcome)).toEqual([
       ...['enqueued', 'invalid', 'enqueued', 'invalid', 'duplicate', 'too_large', 'wrong_kind', 'scheduled'],
       ...['invalid', 'invalid'],
     ])
@@ -298,13 +273,12 @@ describe('many jobs', () => {
       'delayMs',
       'id',
     ])
-    expect(await counts(api, queue)).toEqual({ pending: 2, active: 0, scheduled: 1, dead: 0 })
-    await clean(queue)
+    expect(await queue.counts()).toEqual({ pending: 2, active: 0, scheduled: 1, dead: 0 })
+    await expectConsistent(raw.port, queue.name)
   })
 
-  test('of which one cannot be kept exactly are the others (fault 21)', async () => {
-    const api = apiOn(shared)
-    const queue = freshQueue()
+  test('of many jobs the ambiguous ones are rejected and the others are stored (fault 21)', async () => {
+    const queue = queueOn(apiOn(shared))
     const jobs = [
       '{"payload":0}',
       '{"payload":"\\ud83d"}',
@@ -316,238 +290,229 @@ describe('many jobs', () => {
       '"\\ud83d"',
       '{"payload":1}',
     ]
-    const answer = await enqueue(api, queue, `{"jobs":[${jobs.join(',')}]}`)
+    const answer = await queue.post('jobs', `{"jobs":[${jobs.join(',')}]}`)
     expect(answer.status, answer.text).toBe(200)
     const { results } = answer.json
-    expect(results.map(({ status, error }: Result) => status ?? error?.code)).toEqual([
+    expect(results.map(outcome)).toEqual([
       ...['enqueued', 'invalid', 'invalid', 'invalid', 'invalid', 'invalid', 'invalid', 'invalid'],
       'enqueued',
     ])
     expect(results.slice(1, 8).map(({ error }: Result) => error?.errors?.[0]?.path)).toEqual([
       ...['payload', 'text', 'payload', 'payload', 'delayMs', undefined, undefined],
     ])
-    expect(await counts(api, queue)).toEqual({ pending: 2, active: 0, scheduled: 0, dead: 0 })
+    expect(await queue.counts()).toEqual({ pending: 2, active: 0, scheduled: 0, dead: 0 })
     for (const [body, path] of [
       [`{"jobs":[${jobs[0]}],"jobs":[${jobs[0]}]}`, 'jobs'],
       [`{"jobs":[${jobs[1]}],"x":"\\ud83d"}`, 'x'],
     ]) {
-      const whole = await enqueue(api, queue, body)
+      const whole = await queue.post('jobs', body)
       expect([whole.status, whole.json.errors]).toMatchObject([400, [{ path }]])
     }
-    await clean(queue)
+    await expectConsistent(raw.port, queue.name)
   })
 
-  test('none of which is good ask Redis nothing', async () => {
-    const before = (await shared.bridge.counts()).requests
-    const answer = await enqueue(apiOn(shared), freshQueue(), { jobs: [{}, { text: 1 }] })
-    expect(answer.status).toBe(200)
-    expect(answer.json.results).toHaveLength(2)
-    expect((await shared.bridge.counts()).requests).toBe(before)
+  test('many jobs of which none is valid send no request to Redis', async () => {
+    await withoutRedis(shared, async () => {
+      const answer = await queueOn(apiOn(shared)).post('jobs', { jobs: [{}, { text: 1 }] })
+      expect(answer.status).toBe(200)
+      expect(answer.json.results.map(outcome)).toEqual(['invalid', 'invalid'])
+    })
   })
 
-  test('a thousand take one subrequest, keep their order, and come out in it', async () => {
-    const api = apiOn(shared)
-    const queue = freshQueue()
-    await enqueue(api, queue, { payload: 'first' })
+  test('a thousand jobs take one subrequest and are claimed in their order', async () => {
+    const queue = queueOn(apiOn(shared))
+    await queue.post('jobs', { payload: 'first' })
     const jobs = Array.from({ length: 1000 }, (_, payload) => ({ payload }))
-    const cost = await costOf(async () => {
-      const { results } = (await enqueue(api, queue, { jobs })).json
+    const cost = await costOf(shared, async () => {
+      const { results } = (await queue.post('jobs', { jobs })).json
       const ids = results.map(({ id }: { id: string }) => id)
       expect(ids).toEqual([...ids].sort())
       expect(new Set(ids).size).toBe(1000)
     })
-    expect(cost.requests).toBe(1)
-    expect(cost.total).toBeLessThan(1010)
-    expect((await claim(api, queue)).map(({ payload }: { payload: unknown }) => payload)).toEqual([
+    expect(cost).toEqual({ requests: 1, total: 1005 })
+    expect((await queue.claim({ limit: 100 })).map(({ payload }) => payload)).toEqual([
       'first',
       ...Array.from({ length: 99 }, (_, nth) => nth),
     ])
-    await clean(queue)
+    await expectConsistent(raw.port, queue.name)
   })
 
-  test('of one list may be delayed, keyed and named, each its own way', async () => {
-    const api = apiOn(shared)
-    const queue = freshQueue()
+  test('the jobs of one list may each have a delay, an idempotency key and an id', async () => {
+    const queue = queueOn(apiOn(shared))
     const jobs = [
       { payload: 0, idempotencyKey: 'a' },
       { payload: 1, idempotencyKey: 'b', delayMs: 60_000 },
       { payload: 2, idempotencyKey: 'a' },
       { payload: 3, id: 'JOB0KHTOWnGLuC', idempotencyKey: 'c', maxAttempts: 9 },
     ]
-    const { results } = (await enqueue(api, queue, { jobs })).json
-    expect(results.map(({ status }: { status: string }) => status)).toEqual([
-      'enqueued',
-      'scheduled',
-      'duplicate',
-      'enqueued',
-    ])
+    const { results } = (await queue.post('jobs', { jobs })).json
+    expect(results.map(outcome)).toEqual(['enqueued', 'scheduled', 'duplicate', 'enqueued'])
     expect(results[2].id).toBe(results[0].id)
-    const again = (await enqueue(api, queue, { jobs })).json.results
+    const again = (await queue.post('jobs', { jobs })).json.results
     expect(again.map(({ id, status }: { id: string; status: string }) => [id, status])).toEqual(
       results.map(({ id }: { id: string }) => [id, 'duplicate']),
     )
-    await clean(queue)
+    await expectConsistent(raw.port, queue.name)
   })
 })
 
 describe('an idempotency key', () => {
-  const settle = async (api: Api, queue: string): Promise<void> => {
-    for (const { id, token } of await claim(api, queue))
-      await api.call('POST', `/v1/queues/${queue}/jobs/${id}/complete`, { token })
-  }
-
-  test('answers the first job’s id within its window, also after it is done', async () => {
+  test('an idempotency key returns the id of the first job within its window, even after the job is completed', async () => {
     const api = apiOn(shared)
-    const queue = freshQueue()
-    const first = await enqueue(api, queue, { payload: 1, idempotencyKey: 'order:1' })
+    const queue = queueOn(api)
+    const first = await queue.post('jobs', { payload: 1, idempotencyKey: 'order:1' })
     expect([first.status, first.json.status]).toEqual([201, 'enqueued'])
-    for (const progress of [async () => {}, () => settle(api, queue)]) {
+    for (const progress of [async () => {}, () => completeAll(queue)]) {
       await progress()
-      const again = await enqueue(api, queue, { payload: 2, idempotencyKey: 'order:1' })
+      const again = await queue.post('jobs', { payload: 2, idempotencyKey: 'order:1' })
       expect([again.status, again.json]).toEqual([200, { id: first.json.id, status: 'duplicate' }])
     }
-    expect(await counts(api, queue)).toEqual({ pending: 0, active: 0, scheduled: 0, dead: 0 })
-    expect((await enqueue(api, queue, { payload: 1, idempotencyKey: 'order:2' })).status).toBe(201)
-    await clean(queue)
+    expect(await queue.counts()).toEqual({ pending: 0, active: 0, scheduled: 0, dead: 0 })
+    expect((await queue.post('jobs', { payload: 1, idempotencyKey: 'order:2' })).status).toBe(201)
+    await expectConsistent(raw.port, queue.name)
   })
 
-  test('has the window that was asked for, else ten minutes', async () => {
-    const api = apiOn(shared)
-    const queue = freshQueue()
-    const ttl = async (key: string) => Number(await raw.run('PTTL', keyspace(queue).idempotency(key)))
-    await enqueue(api, queue, { payload: 1, idempotencyKey: 'default' })
+  test('an idempotency key has the window of the request, else ten minutes', async () => {
+    const queue = queueOn(apiOn(shared))
+    const ttl = async (key: string) => Number(await raw.run('PTTL', queue.keys.idempotency(key)))
+    await queue.post('jobs', { payload: 1, idempotencyKey: 'default' })
     expect(await ttl('default')).toBeGreaterThan(590_000)
     expect(await ttl('default')).toBeLessThanOrEqual(600_000)
-    await enqueue(api, queue, { payload: 1, idempotencyKey: 'long', idempotencyTtlMs: 604_800_000 })
+    await queue.post('jobs', { payload: 1, idempotencyKey: 'long', idempotencyTtlMs: 604_800_000 })
     expect(await ttl('long')).toBeGreaterThan(604_790_000)
-    const first = (await enqueue(api, queue, { payload: 1, idempotencyKey: 's', idempotencyTtlMs: 1000 }))
-      .json
+    const first = (await queue.post('jobs', { payload: 1, idempotencyKey: 's', idempotencyTtlMs: 1000 })).json
     const later = await until(async () => {
-      const answer = await enqueue(api, queue, { payload: 2, idempotencyKey: 's' })
+      const answer = await queue.post('jobs', { payload: 2, idempotencyKey: 's' })
       return answer.status === 201 && answer.json
     })
     expect(later.id).not.toBe(first.id)
-    await clean(queue)
+    await expectConsistent(raw.port, queue.name)
   })
 
-  test('may be a header, and is the very same one', async () => {
-    const api = apiOn(shared)
-    const queue = freshQueue()
-    const header = { 'Idempotency-Key': 'k-1' }
-    const { id } = (await enqueue(api, queue, { payload: 1 }, header)).json
-    expect((await enqueue(api, queue, { payload: 1 }, header)).json).toEqual({ id, status: 'duplicate' })
-    expect((await enqueue(api, queue, { payload: 1, idempotencyKey: 'k-1' })).json.id).toBe(id)
-    expect((await enqueue(api, queue, { payload: 1, idempotencyKey: 'k-1' }, header)).json.id).toBe(id)
-    expect((await enqueue(api, queue, { payload: 1, idempotencyTtlMs: 1000 }, header)).json.id).toBe(id)
+  test('an idempotency key in the header is the same as one in the body', async () => {
+    const queue = queueOn(apiOn(shared))
+    const headers = { 'Idempotency-Key': 'k-1' }
+    const { id } = (await queue.post('jobs', { payload: 1 }, { headers })).json
+    expect((await queue.post('jobs', { payload: 1 }, { headers })).json).toEqual({ id, status: 'duplicate' })
+    expect((await queue.post('jobs', { payload: 1, idempotencyKey: 'k-1' })).json.id).toBe(id)
+    expect((await queue.post('jobs', { payload: 1, idempotencyKey: 'k-1' }, { headers })).json.id).toBe(id)
+    expect((await queue.post('jobs', { payload: 1, idempotencyTtlMs: 1000 }, { headers })).json.id).toBe(id)
   })
 
-  test('in a header is refused when it differs, is none, or comes with many jobs', async () => {
-    const before = (await shared.bridge.counts()).requests
-    const refused = async (body: object, key: string): Promise<ApiAnswer> =>
-      enqueue(apiOn(shared), freshQueue(), body, { 'Idempotency-Key': key })
-    for (const [body, key] of [
-      [{ payload: 1, idempotencyKey: 'a' }, 'b'],
-      [{ payload: 1, idempotencyKey: 5 }, '5'],
-      [{ payload: 1 }, 'a b'],
-      [{ payload: 1 }, '"a"'],
-      [{ payload: 1 }, ''],
-      [{ payload: 1 }, 'x'.repeat(256)],
-      [{ jobs: [{ payload: 1 }] }, 'a'],
-    ] as const) {
-      const answer = await refused(body, key)
-      expect([answer.status, answer.json.errors[0].path], key).toEqual([400, 'idempotencyKey'])
-    }
-    expect((await shared.bridge.counts()).requests).toBe(before)
-    expect((await refused({ payload: 1 }, 'x'.repeat(255))).status).toBe(201)
+  test('an idempotency key in the header is rejected if it differs from the body, or is malformed', async () => {
+    const enqueueWith = (body: object, key: string) =>
+      queueOn(apiOn(shared)).post('jobs', body, { headers: { 'Idempotency-Key': key } })
+    await withoutRedis(shared, async () => {
+      for (const [body, key] of [
+        [{ payload: 1, idempotencyKey: 'a' }, 'b'],
+        [{ payload: 1, idempotencyKey: 5 }, '5'],
+        [{ payload: 1 }, 'a b'],
+        [{ payload: 1 }, '"a"'],
+        [{ payload: 1 }, ''],
+        [{ payload: 1 }, 'x'.repeat(256)],
+        [{ jobs: [{ payload: 1 }], idempotencyKey: 'a' }, 'b'],
+      ] as const) {
+        const answer = await enqueueWith(body, key)
+        expect([answer.status, answer.json.errors[0].path], key).toEqual([400, 'idempotencyKey'])
+      }
+    })
+    expect((await enqueueWith({ payload: 1 }, 'x'.repeat(255))).status).toBe(201)
   })
 
-  test('lets one of many at once through', async () => {
-    const api = apiOn(shared)
-    const queue = freshQueue()
+  test('of many parallel enqueues with one idempotency key exactly one stores a job', async () => {
+    const queue = queueOn(apiOn(shared))
     const answers = await Promise.all(
-      Array.from({ length: 20 }, (_, payload) => enqueue(api, queue, { payload, idempotencyKey: 'same' })),
+      Array.from({ length: 20 }, (_, payload) => queue.post('jobs', { payload, idempotencyKey: 'same' })),
     )
     expect(answers.filter(({ status }) => status === 201)).toHaveLength(1)
     expect(new Set(answers.map(({ json }) => json.id)).size).toBe(1)
-    expect((await counts(api, queue)).pending).toBe(1)
+    expect((await queue.counts()).pending).toBe(1)
   })
 })
 
 describe('startBy', () => {
-  test('in the past sends a job to dead instead of handing it out; in the future it is told and kept', async () => {
-    const api = apiOn(shared)
-    const queue = freshQueue()
-    const past = (await enqueue(api, queue, { payload: 'late', startBy: Date.now() - 1000 })).json
+  test('a job whose startBy has passed is dead instead of claimed, and one in time contains its startBy', async () => {
+    const queue = queueOn(apiOn(shared))
+    const past = (await queue.post('jobs', { payload: 'late', startBy: Date.now() - 1000 })).json
     const future = new Date(Date.now() + 600_000).toISOString()
-    const kept = (await enqueue(api, queue, { payload: 'in time', startBy: future })).json
-    expect((await job(api, queue, kept.id)).startBy).toBe(future)
-    expect((await claim(api, queue)).map(({ id }: { id: string }) => id)).toEqual([kept.id])
-    expect(await job(api, queue, past.id)).toMatchObject({ state: 'dead', lastError: 'expired', attempts: 0 })
-    expect((await api.call('GET', `/v1/queues/${queue}`)).json.failed).toBe(1)
-    await clean(queue)
+    const kept = (await queue.post('jobs', { payload: 'in time', startBy: future })).json
+    expect((await queue.job(kept.id)).startBy).toBe(future)
+    expect((await queue.claim({ limit: 100 })).map(({ id }: { id: string }) => id)).toEqual([kept.id])
+    expect(await queue.job(past.id)).toMatchObject({ state: 'dead', lastError: 'expired', attempts: 0 })
+    expect((await queue.get()).json.failed).toBe(1)
+    await expectConsistent(raw.port, queue.name)
   })
 
-  test('is looked at by maintenance, in the schedule too, and never ends a job that was started', async () => {
+  test('maintenance expires scheduled jobs by startBy and leaves active jobs alone', async () => {
     const api = apiOn(shared)
-    const queue = freshQueue()
+    const queue = queueOn(api)
     const startBy = Date.now() + 300
-    const late = (await enqueue(api, queue, { payload: 'late', startBy, delayMs: 60_000 })).json
-    const started = (await enqueue(api, queue, { payload: 'started', startBy })).json
-    expect((await claim(api, queue))[0].id).toBe(started.id)
+    const late = (await queue.post('jobs', { payload: 'late', startBy, delayMs: 60_000 })).json
+    const started = (await queue.post('jobs', { payload: 'started', startBy })).json
+    expect((await queue.claimOne()).id).toBe(started.id)
     await until(async () => {
       await api.call('POST', '/v1/maintenance')
-      return (await counts(api, queue)).dead === 1
+      return (await queue.counts()).dead === 1
     })
-    expect(await job(api, queue, late.id)).toMatchObject({ state: 'dead', lastError: 'expired' })
-    expect((await job(api, queue, started.id)).state).toBe('active')
-    await clean(queue)
+    expect(await queue.job(late.id)).toMatchObject({ state: 'dead', lastError: 'expired' })
+    expect((await queue.job(started.id)).state).toBe('active')
+    await expectConsistent(raw.port, queue.name)
   })
 
-  test('may be as late as an instant can be', async () => {
-    const api = apiOn(shared)
-    const queue = freshQueue()
+  test('startBy may be the last instant of the year 9999', async () => {
+    const queue = queueOn(apiOn(shared))
     const startBy = 253_402_300_799_999
-    const { id } = (await enqueue(api, queue, { payload: 1, startBy })).json
-    expect((await job(api, queue, id)).startBy).toBe('9999-12-31T23:59:59.999Z')
-    expect(await claim(api, queue)).toHaveLength(1)
+    const { id } = (await queue.post('jobs', { payload: 1, startBy })).json
+    expect((await queue.job(id)).startBy).toBe('9999-12-31T23:59:59.999Z')
+    expect(await queue.claim({ limit: 100 })).toHaveLength(1)
   })
 })
 
-describe('a cap on pending', () => {
-  test('is exact under parallel requests: 429 overloaded with Retry-After', async () => {
-    const api = apiOn(shared)
-    const queue = freshQueue()
-    await api.call('PUT', `/v1/queues/${queue}/settings`, { maxPending: 7 })
+describe('maxPending', () => {
+  test('maxPending is exact under parallel requests, and more jobs return 429 with Retry-After', async () => {
+    const queue = queueOn(apiOn(shared))
+    await queue.put('settings', { maxPending: 7 })
     const answers = await Promise.all(
-      Array.from({ length: 20 }, (_, payload) => enqueue(apiOn(shared), queue, { payload })),
+      Array.from({ length: 20 }, (_, payload) =>
+        queueOn(apiOn(shared), queue.name).post('jobs', { payload }),
+      ),
     )
     expect(answers.filter(({ status }) => status === 201)).toHaveLength(7)
     for (const answer of answers.filter(({ status }) => status !== 201)) {
       expect([answer.status, answer.json.code]).toEqual([429, 'overloaded'])
       expect(answer.headers.get('Retry-After')).toMatch(/^[1-9]\d*$/)
     }
-    expect((await counts(api, queue)).pending).toBe(7)
+    expect((await queue.counts()).pending).toBe(7)
 
-    await claim(api, queue, { limit: 2 })
-    const { results } = (await enqueue(api, queue, { jobs: Array(5).fill({ payload: 1 }) })).json
-    expect(
-      results.map(
-        ({ status, error }: { status?: string; error?: { code: string } }) => status ?? error?.code,
-      ),
-    ).toEqual([...['enqueued', 'enqueued', 'overloaded', 'overloaded', 'overloaded']])
-    expect((await enqueue(api, queue, { payload: 1, delayMs: 60_000 })).status).toBe(429)
-    await api.call('PUT', `/v1/queues/${queue}/settings`, { maxPending: 0 })
-    expect((await enqueue(api, queue, { payload: 1 })).status).toBe(201)
-    await clean(queue)
+    await queue.claim({ limit: 2 })
+    const { results } = (await queue.post('jobs', { jobs: Array(5).fill({ payload: 1 }) })).json
+    expect(results.map(outcome)).toEqual([
+      ...['enqueued', 'enqueued', 'overloaded', 'overloaded', 'overloaded'],
+    ])
+    expect((await queue.post('jobs', { payload: 1, delayMs: 60_000 })).status).toBe(429)
+    await queue.put('settings', { maxPending: 0 })
+    expect((await queue.post('jobs', { payload: 1 })).status).toBe(201)
+    await expectConsistent(raw.port, queue.name)
   })
 
-  test('lets a duplicate be one', async () => {
-    const api = apiOn(shared)
-    const queue = freshQueue()
-    await api.call('PUT', `/v1/queues/${queue}/settings`, { maxPending: 1 })
-    const { id } = (await enqueue(api, queue, { payload: 1, id: 'JOB0KHTOWnGLuC', idempotencyKey: 'k' })).json
-    expect((await enqueue(api, queue, { payload: 1, id })).json.status).toBe('duplicate')
-    expect((await enqueue(api, queue, { payload: 1, idempotencyKey: 'k' })).json.status).toBe('duplicate')
-    expect((await enqueue(api, queue, { payload: 1 })).status).toBe(429)
+  test('a duplicate is reported even if maxPending is reached', async () => {
+    const queue = queueOn(apiOn(shared))
+    await queue.put('settings', { maxPending: 1 })
+    const { id } = (await queue.post('jobs', { payload: 1, id: 'JOB0KHTOWnGLuC', idempotencyKey: 'k' })).json
+    expect((await queue.post('jobs', { payload: 1, id })).json.status).toBe('duplicate')
+    expect((await queue.post('jobs', { payload: 1, idempotencyKey: 'k' })).json.status).toBe('duplicate')
+    expect((await queue.post('jobs', { payload: 1 })).status).toBe(429)
   })
 })
+
+type Result = { status?: string; error?: { code: string; errors?: { path: string }[] } }
+
+/** The status of a result, or the code of its error. */
+function outcome({ status, error }: Result): string | undefined {
+  return status ?? error?.code
+}
+
+async function completeAll(queue: TestQueue): Promise<void> {
+  for (const { id, token } of await queue.claim({ limit: 100 }))
+    await queue.post(`jobs/${id}/complete`, { token })
+}

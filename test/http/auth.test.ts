@@ -1,35 +1,22 @@
 import { createHash } from 'node:crypto'
 import fc from 'fast-check'
-import { describe, expect, it } from 'vitest'
-import { parseEnv, readTokens, SCOPES, type Scope } from '../../src/env.ts'
-import { allows, authenticate, type Grant, newToken, tokenEntry } from '../../src/http/auth.ts'
-
-const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
-const entryOf = (token: string, name = 'web') => ({
-  name,
-  sha256: sha256(token),
-  scopes: ['produce'] as const,
-  queues: ['emails'],
-})
-/** The header's value as it arrives: what `Headers` makes of it. */
-const received = (...values: string[]) => {
-  const headers = new Headers()
-  for (const value of values) headers.append('Authorization', value)
-  return headers.get('Authorization')
-}
+import { describe, expect, test } from 'vitest'
+import { parseEnv } from '../../src/env.ts'
+import { allows, authenticate, type Grant } from '../../src/http/auth.ts'
+import { newToken, readTokens, SCOPES, type Scope, tokenEntry } from '../../src/protocol/tokens.ts'
 
 describe('a bearer token', () => {
   const token = 'emq_T-._~+/9=='
   const tokens = [entryOf(token)]
 
-  it.each([[`Bearer ${token}`], [`bearer ${token}`], [`BEARER  ${token}`], [`bEaReR     ${token}`]])(
-    'is taken from %j (fault 47)',
+  test.each([[`Bearer ${token}`], [`bearer ${token}`], [`BEARER  ${token}`], [`bEaReR     ${token}`]])(
+    'authenticate accepts the header %j (fault 47)',
     async (header) => {
       expect(await authenticate(received(header), tokens)).toMatchObject({ name: 'web' })
     },
   )
 
-  it.each([
+  test.each([
     [`Bearer\t${token}`],
     [`Bearer \t${token}`],
     [`xBearer ${token}`],
@@ -47,11 +34,11 @@ describe('a bearer token', () => {
     [`Bearer ${' '.repeat(100_000)}${token}`],
     [`Bearer ${token.toUpperCase()}`],
     ['Bearer \u00e9'],
-  ])('is not taken from %.30j (fault 47)', async (header) => {
+  ])('authenticate rejects the header %.30j (fault 47)', async (header) => {
     expect(await authenticate(received(header), tokens)).toBeUndefined()
   })
 
-  it('is not taken from two headers, nor from what no header can hold', async () => {
+  test('authenticate rejects two headers and values that no header can contain', async () => {
     expect(await authenticate(received(`Bearer ${token}`, `Bearer ${token}`), tokens)).toBeUndefined()
     for (const raw of [
       `Bearer ${token}\n`,
@@ -63,7 +50,7 @@ describe('a bearer token', () => {
     }
   })
 
-  it('is needed: without a header or without tokens nobody comes in', async () => {
+  test('authenticate rejects every caller without a header or without configured tokens', async () => {
     expect(await authenticate(null, tokens)).toBeUndefined()
     expect(await authenticate(undefined, tokens)).toBeUndefined()
     expect(await authenticate(`Bearer ${token}`, [])).toBeUndefined()
@@ -74,7 +61,7 @@ describe('a bearer token', () => {
     }
   })
 
-  it('is found at any place of the list, also beside others of its name', async () => {
+  test('authenticate finds a token at any place of the list, even among others of the same name', async () => {
     const listed = Array.from({ length: 5 }, (_, index) => ({
       ...entryOf(`t${index}`, 'rotated'),
       queues: [`q${index}`],
@@ -89,7 +76,7 @@ describe('a bearer token', () => {
     expect(await authenticate('Bearer t5', listed)).toBeUndefined()
   })
 
-  it('grants nothing with a digest that only begins like a listed one', async () => {
+  test('authenticate rejects a token whose digest differs in one character or in length', async () => {
     const { sha256: digest, ...entry } = entryOf('t')
     for (const other of [
       '',
@@ -112,13 +99,13 @@ describe('a grant', () => {
     operate: SCOPES,
   }
 
-  it.each(SCOPES)('of %s allows what it implies and nothing else', (scope) => {
+  test.each(SCOPES)('a grant of %s allows exactly the scopes that it implies', (scope) => {
     expect(SCOPES.filter((wanted) => allows(grant(scope), wanted))).toEqual(
       SCOPES.filter((wanted) => IMPLIED[scope].includes(wanted)),
     )
   })
 
-  it('of several scopes allows what any of them does', () => {
+  test('a grant of several scopes allows what any of them allows', () => {
     fc.assert(
       fc.property(fc.subarray([...SCOPES]), fc.constantFrom(...SCOPES), (scopes, wanted) => {
         expect(allows(grant(...scopes), wanted)).toBe(scopes.some((scope) => IMPLIED[scope].includes(wanted)))
@@ -126,7 +113,7 @@ describe('a grant', () => {
     )
   })
 
-  it('allows on its queues only', () => {
+  test('a grant allows only its queues', () => {
     for (const queue of ['emails', 'orders.eu', 'orders.']) {
       expect(allows(grant('operate'), 'produce', queue), queue).toBe(true)
     }
@@ -139,13 +126,13 @@ describe('a grant', () => {
 })
 
 describe('a new token', () => {
-  it('is 256 random bits in base64url behind a prefix', () => {
+  test('a new token is a prefix and 256 random bits in base64url', () => {
     const made = Array.from({ length: 100 }, newToken)
     expect(new Set(made).size).toBe(100)
     for (const token of made) expect(token).toMatch(/^emq_[A-Za-z0-9_-]{43}$/)
   })
 
-  it('has an entry that the secret takes and that lets it in', async () => {
+  test('the entry of a new token is valid in EMQ_TOKENS and authenticates the token', async () => {
     const token = newToken()
     const grant: Grant = { name: 'web', scopes: ['produce'], queues: ['orders.*'] }
     const entry = await tokenEntry(token, grant)
@@ -155,3 +142,18 @@ describe('a new token', () => {
     expect(JSON.stringify(entry)).not.toContain(token)
   })
 })
+
+function sha256(text: string): string {
+  return createHash('sha256').update(text).digest('hex')
+}
+
+function entryOf(token: string, name = 'web') {
+  return { name, sha256: sha256(token), scopes: ['produce'] as const, queues: ['emails'] }
+}
+
+/** The value of the header as `Headers` returns it. */
+function received(...values: string[]): string | null {
+  const headers = new Headers()
+  for (const value of values) headers.append('Authorization', value)
+  return headers.get('Authorization')
+}

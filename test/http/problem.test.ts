@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { ERRORS, type ErrorCode } from '../../src/errors.ts'
 import { ProblemError, problemResponse } from '../../src/http/problem.ts'
 
@@ -25,7 +25,7 @@ const STATUSES: Record<ErrorCode, number> = {
 const CODES = Object.keys(STATUSES) as ErrorCode[]
 
 describe('the table of errors', () => {
-  it('is the contract’s', () => {
+  test('every error code has the status of the contract', () => {
     expect(Object.fromEntries(Object.entries(ERRORS).map(([code, { status }]) => [code, status]))).toEqual(
       STATUSES,
     )
@@ -33,7 +33,7 @@ describe('the table of errors', () => {
 })
 
 describe('a problem', () => {
-  it.each(CODES)('%s is answered with its status, as problem details', async (code) => {
+  test.each(CODES)('the problem %s has its status and the shape of problem details', async (code) => {
     const response = problemResponse({ code, detail: 'Why.' }, 'r-1')
     expect(response.status).toBe(STATUSES[code])
     expect(response.headers.get('Content-Type')).toBe('application/problem+json')
@@ -47,7 +47,7 @@ describe('a problem', () => {
     })
   })
 
-  it('tells the fields, the reason and the state where there are any', async () => {
+  test('a problem contains its fields, reason and state if it has any', async () => {
     const errors = [{ path: 'jobs.3.delayMs', message: 'Too far ahead.' }]
     const body = async (error: ProblemError) => problemResponse(error.problem, 'r-1').json()
     expect(await body(new ProblemError('invalid', 'Why.', { errors }))).toMatchObject({ errors })
@@ -59,7 +59,7 @@ describe('a problem', () => {
     })
   })
 
-  it('has the headers of its kind and no others', () => {
+  test('a problem has the headers of its code and no others', () => {
     const headers = (code: ErrorCode, extras = {}) => {
       const all = Object.fromEntries(problemResponse({ code, detail: 'Why.', ...extras }, 'r-1').headers)
       const { 'content-type': _, ...others } = all
@@ -75,7 +75,7 @@ describe('a problem', () => {
     }
   })
 
-  it('is an error that names its code, for the log', () => {
+  test('a ProblemError has its code in its message', () => {
     const error = new ProblemError('forbidden', 'Why.')
     expect(error).toBeInstanceOf(Error)
     expect(error.name).toBe('ProblemError')

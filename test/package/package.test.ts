@@ -4,7 +4,7 @@
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdir, readFile, symlink, writeFile } from 'node:fs/promises'
+import { mkdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { gzipSync } from 'node:zlib'
@@ -55,7 +55,7 @@ async function compile(module: string, moduleResolution: string, ...args: string
     join(folder, 'tsconfig.json'),
     JSON.stringify({
       compilerOptions: options,
-      include: ['*.ts', join(ROOT, 'src/service/cloudflare.d.ts')],
+      include: ['*.ts', join(ROOT, 'src/service/cloudflare.d.ts'), join(ROOT, 'src/wake/cloudflare.d.ts')],
     }),
   )
   return outcomeOf(join(ROOT, 'node_modules/.bin/tsc'), args, { cwd: folder })
@@ -94,19 +94,38 @@ describe('the tarball', () => {
     const chunks = installed.files.filter((file) =>
       /^dist\/(cli\/)?[\w.-]+-[\w-]{8}(\.d)?\.[tj]s$/.test(file),
     )
-    const others = installed.files.filter((file) => !scripts.includes(file) && !chunks.includes(file))
+    const known = [...scripts, ...chunks]
+    const others = installed.files.filter(
+      (file) => !known.includes(file) && !/^(docs\/[\w-]+\.md|examples\/.+)$/.test(file),
+    )
     expect(scripts.length).toBeGreaterThan(15)
     const wanted = [
-      ...['CHANGELOG.md', 'LICENSE', 'README.md'],
+      ...['CHANGELOG.md', 'CONTRIBUTING.md', 'LICENSE', 'README.md', 'SECURITY.md'],
       ...['bundle', 'client', 'index', 'worker'].flatMap((entry) => [
         `dist/${entry}.d.ts`,
         `dist/${entry}.js`,
       ]),
       ...['dist/cli/main.js', 'dist/cli/worker-host.js', 'dist/cli/worker.json'],
       ...['reference.json', ...VIEWER_FILES.keys()].map((name) => `dist/assets/docs/${name}`),
+      ...['dist/assets/_headers', 'dist/assets/third-party-licences.txt'],
       ...['lua/manifest.json', 'package.json'],
     ]
     expect(others.sort()).toEqual(wanted.sort())
+  })
+
+  test('168: every file that the README links to is in the tarball', async () => {
+    const readme = await readFile(join(ROOT, 'README.md'), 'utf8')
+    const links = [...readme.matchAll(/\]\((?!https?:|#)([^)#]+)/g)].map(([, path = '']) => path)
+    expect(links.length).toBeGreaterThan(10)
+    const isPacked = (path: string) => installed.files.some((file) => `${file}/`.startsWith(`${path}/`))
+    expect(links.filter((path) => !isPacked(path))).toEqual([])
+  })
+
+  test('167: the package has no peer dependencies', async () => {
+    const manifest = JSON.parse(
+      await readFile(join(installed.folder, 'node_modules/echomq-edge/package.json'), 'utf8'),
+    )
+    expect(Object.keys(manifest)).not.toContain('peerDependencies')
   })
 
   test('the tarball has no path of the machine that built it', async () => {
@@ -148,6 +167,14 @@ describe.each(nodes)('on %s', (_name, node) => {
       queues: expect.any(Number),
       docs: [200, 200, 200, 200],
     })
+  })
+
+  test('131: require() loads each entry', async () => {
+    const program = `console.log(typeof require('echomq-edge/client').EchoMQ, typeof require('echomq-edge').createApp, typeof require('echomq-edge/bundle').MANIFEST)`
+    const { code, stdout } = await outcomeOf(node, ['--input-type=commonjs', '-e', program], {
+      cwd: installed.folder,
+    })
+    expect([code, stdout]).toEqual([0, 'function function object\n'])
   })
 
   test('the client produces and consumes', async () => {
@@ -242,37 +269,44 @@ describe('the local stack of the package', () => {
       cwd: installed.folder,
     })
 
-  test('dev names the missing packages, and dev --help works without them', async () => {
+  test('167, 170: dev says which miniflare it needs and which one there is, and dev --help works without them', async () => {
     const { code, stderr } = await dev(process.execPath)
     expect(code).toBe(1)
     expect(stderr).toContain('In the project where echomq-edge is installed')
-    const { peerDependencies } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8'))
-    const { hono: _, ...peers } = peerDependencies
-    const packages = Object.entries(peers).map(([name, range]) => `${name}@${range}`)
-    expect(stderr).toContain(`npm install --save-dev ${packages.join(' ')}`)
+    const { devDependencies } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8'))
+    expect(stderr).toContain(`npm install --save-dev miniflare@${devDependencies.miniflare}`)
+
+    const other = join(installed.folder, 'node_modules/miniflare')
+    await mkdir(other)
+    await writeFile(join(other, 'package.json'), '{"name":"miniflare","version":"4.1.0"}')
+    await writeFile(join(other, 'index.js'), '')
+    expect((await dev(process.execPath)).stderr).toContain('This project has 4.1.0.')
+    await rm(other, { recursive: true })
+
     expect((await outcomeOf(process.execPath, [BIN, 'dev', '--help'], { cwd: installed.folder })).code).toBe(
       0,
     )
   })
 
-  test('dev rejects a Node that is too old before it names missing packages', async () => {
+  test('170: dev rejects a Node that is older than 22 before it names missing packages', async () => {
     const { stdout: version } = await outcomeOf(SYSTEM_NODE, ['--version'], { cwd: installed.folder })
-    const isOld = Number.parseInt(version.slice(1), 10) < 24
+    const isOld = Number.parseInt(version.slice(1), 10) < 22
     const { code, stderr } = await dev(SYSTEM_NODE)
     expect(code).toBe(1)
-    expect(stderr).toContain(isOld ? 'needs Node 24 or newer; this is 2' : 'npm install --save-dev')
+    expect(stderr).toContain(isOld ? 'needs Node 22 or newer; this is 2' : 'npm install --save-dev')
     expect(stderr.includes('npm install')).toBe(!isOld)
   })
 
   test(
-    'dev runs without a build once the packages are installed',
+    '170: dev runs without a build once miniflare is installed, with the library of Node 22',
     async () => {
       const { folder } = installed
-      await mkdir(join(folder, 'node_modules/@hono'), { recursive: true })
-      for (const name of ['miniflare', 'ioredis', '@hono/node-server'])
-        await symlink(join(ROOT, 'node_modules', name), join(folder, 'node_modules', name))
+      await symlink(join(ROOT, 'node_modules/miniflare'), join(folder, 'node_modules/miniflare'))
 
-      const args = [BIN, 'dev', '--json', '--quiet', '--port', '0', '--rest-port', '0']
+      // What Node 24 has and Node 22 has not.
+      const newer = 'AsyncDisposableStack DisposableStack SuppressedError URLPattern Float16Array'.split(' ')
+      const remove = `data:text/javascript,for (const name of ${JSON.stringify(newer)}) delete globalThis[name]`
+      const args = [`--import=${remove}`, BIN, 'dev', '--json', '--quiet', '--port', '0', '--rest-port', '0']
       const child = spawn(process.execPath, args, { cwd: folder, stdio: ['ignore', 'pipe', 'inherit'] })
       onTestFinished(() => void child.kill())
       const [line] = await once(createInterface(child.stdout), 'line')

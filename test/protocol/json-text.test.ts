@@ -1,21 +1,51 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { isJsonText, MAX_NESTING, payloadMembers, readJson, toUtf8 } from '../../src/protocol/json-text.ts'
+import {
+  FlawedElement,
+  isJsonText,
+  JsonText,
+  MAX_NESTING,
+  payloadMembers,
+  readJson,
+  toUtf8,
+} from '../../src/protocol/json-text.ts'
 
 const bytesOf = (text: string) => new TextEncoder().encode(text)
-const read = (text: string) => readJson(bytesOf(text))
+const SHAPE = { raw: [['payload'], ['jobs', '*', 'payload']], lists: { jobs: 1000, items: 1000 } }
+const read = (text: string) => readJson(bytesOf(text), SHAPE)
 const refusal = (text: string) => {
   const reading = read(text)
   return reading.ok ? undefined : [reading.message, reading.path]
 }
+/** The source text of the member `payload`; undefined if there is none. */
+const rawOf = (value: unknown) => {
+  const payload =
+    typeof value === 'object' && value !== null && 'payload' in value ? value.payload : undefined
+  return payload instanceof JsonText ? payload.text : undefined
+}
 const payloadTextOf = (text: string) => {
   const reading = read(text)
-  return reading.ok ? reading.payloadText : reading.message
+  return reading.ok ? rawOf(reading.value) : reading.message
 }
+/** The elements of the list `jobs` or `items`. */
+const elementsOf = (text: string): unknown[] => {
+  const reading = read(text)
+  const { jobs, items } = (reading.ok ? reading.value : {}) as { jobs?: unknown[]; items?: unknown[] }
+  return jobs ?? items ?? []
+}
+/** A value with the members at the raw paths read as plain JSON. */
+const plain = (value: unknown): unknown =>
+  value instanceof JsonText
+    ? JSON.parse(value.text)
+    : Array.isArray(value)
+      ? value.map(plain)
+      : typeof value === 'object' && value !== null
+        ? Object.fromEntries(Object.entries(value).map(([key, member]) => [key, plain(member)]))
+        : value
 
 const DUPLICATE = 'A key is given twice.'
-const HALF = 'A text holds half of a surrogate pair.'
-const ROUNDED = 'A number that is no integer would be read as one.'
+const HALF = 'A string contains half of a surrogate pair.'
+const ROUNDED = 'A number that is not an integer would be rounded to one.'
 
 // Random documents, as source text: JSON.stringify would write none of the spellings that matter here.
 
@@ -103,9 +133,8 @@ describe('a body', () => {
     fc.assert(
       fc.property(withPayload, ({ payload, text }) => {
         const reading = read(text)
-        expect(reading).toMatchObject({ ok: true, value: JSON.parse(text) })
-        expect(reading.ok && reading.payloadText).toBe(payload)
-        expect(reading).not.toHaveProperty('jobPayloadTexts')
+        expect(reading.ok && plain(reading.value)).toEqual(JSON.parse(text))
+        expect(payloadTextOf(text)).toBe(payload)
       }),
       { numRuns: 500 },
     )
@@ -114,9 +143,10 @@ describe('a body', () => {
   it('gives the payload of each job of a list', () => {
     fc.assert(
       fc.property(fc.array(withPayload, { maxLength: 6 }), space, (jobs, blank) => {
-        const reading = read(`{"jobs"${blank}:[${jobs.map((job) => job.text).join(`${blank},`)}${blank}]}`)
-        expect(reading.ok && reading.jobPayloadTexts).toEqual(jobs.map((job) => job.payload))
-        expect(reading).not.toHaveProperty('payloadText')
+        const elements = elementsOf(
+          `{"jobs"${blank}:[${jobs.map((job) => job.text).join(`${blank},`)}${blank}]}`,
+        )
+        expect(elements.map(rawOf)).toEqual(jobs.map((job) => job.payload))
       }),
     )
   })
@@ -125,7 +155,8 @@ describe('a body', () => {
     const payload = value.map((text) => `{"payload":${text}}`)
     fc.assert(
       fc.property(fc.oneof(payload, plainValue), (text) => {
-        expect(read(text)).toMatchObject({ ok: true, value: JSON.parse(text) })
+        const reading = read(text)
+        expect(reading.ok && plain(reading.value)).toEqual(JSON.parse(text))
       }),
       { numRuns: 500 },
     )
@@ -246,13 +277,11 @@ describe('a body', () => {
   })
 
   it('takes a payload from the top and from jobs only', () => {
-    expect(read('{"items":[{"payload":1}],"x":{"payload":2}}')).not.toHaveProperty('payloadText')
-    expect(read('{"jobs":{"payload":1}}')).not.toHaveProperty('jobPayloadTexts')
+    for (const text of ['{"items":[{"payload":1}],"x":{"payload":2}}', '{"jobs":{"payload":1}}'])
+      expect(read(text)).toEqual({ ok: true, value: JSON.parse(text) })
     expect(
-      read('{"jobs":[[{"payload":1}],{"x":{"payload":2}},7,{"payload":[{"payload":3}]}]}'),
-    ).toMatchObject({
-      jobPayloadTexts: [undefined, undefined, undefined, '[{"payload":3}]'],
-    })
+      elementsOf('{"jobs":[[{"payload":1}],{"x":{"payload":2}},7,{"payload":[{"payload":3}]}]}'),
+    ).toEqual([[{ payload: 1 }], { x: { payload: 2 } }, 7, { payload: new JsonText('[{"payload":3}]') }])
     expect(payloadTextOf('{"payload":{"payload":{"payload":1},"jobs":[{"payload":2}]}}')).toBe(
       '{"payload":{"payload":1},"jobs":[{"payload":2}]}',
     )
@@ -347,10 +376,8 @@ describe('a number', () => {
         expect(refusal(text)).toEqual(isRounded ? [ROUNDED, undefined] : undefined)
         for (const payload of [text, `[${text}]`, `{"n":${text},"jobs":[${text}]}`]) {
           expect(payloadTextOf(`{"payload":${payload}${blank},"x":1}`)).toBe(payload)
-          const reading = read(`{"jobs":[{"payload":${payload}}]}`)
-          expect(reading.ok && [reading.elementFindings, reading.jobPayloadTexts]).toEqual([
-            undefined,
-            [payload],
+          expect(elementsOf(`{"jobs":[{"payload":${payload}}]}`)).toEqual([
+            { payload: new JsonText(payload) },
           ])
         }
       }),
@@ -383,9 +410,12 @@ describe('a number', () => {
 })
 
 describe('one element of a top-level list', () => {
-  const findings = (text: string) => {
+  const flaws = (text: string) => {
     const reading = read(text)
-    return reading.ok ? [...(reading.elementFindings ?? [])] : reading.message
+    if (!reading.ok) return reading.message
+    return elementsOf(text).flatMap((element, index) =>
+      element instanceof FlawedElement ? [[index, element.flaw]] : [],
+    )
   }
 
   it.each([
@@ -398,37 +428,37 @@ describe('one element of a top-level list', () => {
     ['{"items":[{"token":1e-400}]}', [0, ROUNDED, 'token']],
     ['{"jobs":[0,1e-400]}', [1, ROUNDED, undefined]],
   ] as const)('holds its findings for itself: %s', (text, [index, message, path]) => {
-    expect(findings(text)).toEqual([[index, { message, ...(path !== undefined && { path }) }]])
+    expect(flaws(text)).toEqual([[index, { message, ...(path !== undefined && { path }) }]])
   })
 
   it('holds the first of several, as each of the others does', () => {
     const text = '{"items":[{"a":"\\ud800","a":1},{},{"b":1,"b":"\\ud800"}]}'
-    expect(findings(text)).toEqual([
+    expect(flaws(text)).toEqual([
       [0, { message: HALF, path: 'a' }],
       [2, { message: DUPLICATE, path: 'b' }],
     ])
-    expect(read('{"items":[{"a":1},{}]}')).not.toHaveProperty('elementFindings')
+    expect(elementsOf(text)[0]).toMatchObject({ value: { a: 1 } })
+    expect(flaws('{"items":[{"a":1},{}]}')).toEqual([])
   })
 
   it('does not save a body that is wrong elsewhere, nor one that is no JSON or too deep', () => {
     const flawed = '{"items":[{"a":1,"a":1}]'
-    expect(findings(`${flawed},"claim":{"claimId":"\\ud800"}}`)).toBe(HALF)
-    expect(findings(`${flawed},"items":[]}`)).toBe(DUPLICATE)
-    expect(findings(flawed)).toBe('The body is not JSON.')
-    expect(findings(`${flawed},"x":${'['.repeat(MAX_NESTING)}}`)).toMatch(/nested deeper/)
+    expect(flaws(`${flawed},"claim":{"claimId":"\\ud800"}}`)).toBe(HALF)
+    expect(flaws(`${flawed},"items":[]}`)).toBe(DUPLICATE)
+    expect(flaws(flawed)).toBe('The body is not JSON.')
+    expect(flaws(`${flawed},"x":${'['.repeat(MAX_NESTING)}}`)).toMatch(/nested deeper/)
   })
 
   it('holds them up to where a list may go: behind it they are those of the body', () => {
     const listOf = (length: number) => `{"jobs":[${'"\\ud800",'.repeat(length - 1)}"\\ud800"]}`
-    expect(findings(listOf(1000))).toHaveLength(1000)
-    expect(findings(listOf(1001))).toBe(HALF)
+    expect(flaws(listOf(1000))).toHaveLength(1000)
+    expect(flaws(listOf(1001))).toBe(HALF)
   })
 })
 
 describe('a key named __proto__', () => {
   it('is an own member like any other, and changes no prototype', () => {
     const reading = read('{"__proto__":{"payload":1,"polluted":true},"constructor":{"prototype":{}}}')
-    expect(reading).not.toHaveProperty('payloadText')
     if (!reading.ok) throw new Error(reading.message)
     expect(Object.keys(reading.value as object)).toEqual(['__proto__', 'constructor'])
     expect(Object.getPrototypeOf(reading.value)).toBe(Object.prototype)
@@ -474,8 +504,8 @@ describe('a large body', () => {
     ['keys', `{${Array.from({ length: SIZE / 12 }, (_, at) => `"k${at}":1`).join()}}`],
   ])('of %s is read in one walk', (_, payload) => {
     const body = bytesOf(`{"payload":${payload}}`)
-    const reading = readJson(body)
-    expect(reading.ok && reading.payloadText).toBe(payload.trim())
+    const reading = readJson(body, SHAPE)
+    expect(reading.ok && rawOf(reading.value)).toBe(payload.trim())
     expect(read(`{"other":${payload}}`).ok).toBe(true)
   })
 })

@@ -229,7 +229,7 @@ describe('a script that is told to move all at once', () => {
     expect(await hand.purge('pending', all)).toEqual([MANY, 0])
     await seed({ state: 'active' })
     expect(await hand.reap(all)).toBe(MANY)
-    expect(await hand.claimMany(MANY)).toHaveLength(2 + 4 * MANY)
+    expect(await hand.claimMany(MANY)).toHaveLength(2 + 7 * MANY)
     expect(await hand.purge('schedule', all)).toEqual([0, 0])
     await redis.port.send([['FLUSHALL']])
     await seed({ state: 'dead' })

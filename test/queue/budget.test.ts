@@ -101,7 +101,8 @@ describe('a job that kills whoever claims it', () => {
       expect(world.failed).toBe(1)
       expect(world.rows[ID]).toEqual({
         ...{ state: 'dead', attempts: '1', payload: 'payload', max_attempts: '1' },
-        ...{ lapsed: '1', lapses: '1', last_error: 'lease expired on attempt 1 of 1' },
+        ...{ lapsed: '1', lapses: '1', last_error: 'lease expired on attempt 1 of 1', failures: '1' },
+        'error:1': expect.stringMatching(/^1 \d{13} lease expired on attempt 1 of 1$/),
       })
       await clean(hand)
     }
@@ -370,9 +371,11 @@ describe('a number that is none', () => {
     expect(await hand.enqueueMany([{ id: ID }, { id: idOf(2) }])).toEqual([
       ...['enqueued', ID, 'enqueued', idOf(2)],
     ])
-    expect(await hand.claimMany(1, '')).toEqual(['ok', -1, ID, 'payload', '1', 30_000])
+    expect(await hand.claimMany(1, '')).toEqual(['ok', 30_000, ID, 'payload', '1', 30_000, 1, 5, ''])
     expect(await hand.retry(ID, 1, '', '', 'e', '0.5')).toEqual(['scheduled', 500])
-    expect(await hand.claimMany(1, '')).toEqual(['ok', -1, idOf(2), 'payload', '1', 30_000])
+    expect(await hand.claimMany(1, '')).toEqual([
+      ...['ok', expect.any(Number), idOf(2), 'payload', '1', 30_000, 1, 5, ''],
+    ])
     expect(await hand.settle([{ action: 'retry', id: idOf(2), token: 1, jitter: '0.5' }])).toEqual([
       ...['scheduled', 500],
     ])
@@ -404,7 +407,7 @@ describe('a number that is none', () => {
     await hand.send('HSET', hand.keys.job(ID), 'start_by', 'none')
     await hand.send('ZADD', hand.keys.startBy, 1, ID)
     await hand.sweep()
-    expect(await hand.claimMany(1)).toMatchObject(['ok', -1, ID, 'payload', '1', 100_000])
+    expect(await hand.claimMany(1)).toEqual(['ok', 100_000, ID, 'payload', '1', 100_000, 1, 5, ''])
     await clean(hand)
   })
 

@@ -300,7 +300,7 @@ class Witness {
       move.do === 'claim'
         ? [(reply as Readable[])[0]]
         : move.do === 'claimMany'
-          ? (reply as Readable[]).slice(2).filter((_, nth) => nth % 4 === 0)
+          ? (reply as Readable[]).slice(2).filter((_, nth) => nth % 7 === 0)
           : []
     for (const id of delivered) expect([...this.#finished]).not.toContain(id)
     const ended = move.do === 'complete' || (move.do === 'settle' && move.action === 'complete')

@@ -370,6 +370,12 @@ const waitIn = ({ schedule, active }: World, now: number): number => {
   return heads.length === 0 ? -1 : Math.max(0, Math.min(...heads) - now)
 }
 
+/** What a claim tells of the budget, and the headers, which no job here has. */
+const budgetOf = ({ rows }: World, id: string): Readable[] => {
+  const { attempts = 0, base = 0, max_attempts: limit = 5 } = rows[id] ?? {}
+  return [Number(attempts) - Number(base), Number(limit), '']
+}
+
 const reapEffects: Record<string, effects.Effect> = {
   back: effects.broughtBack,
   'put off': effects.putOff(LATER_MS),
@@ -412,7 +418,10 @@ const PUMP_FORMS: readonly Form[] = [
     }),
     reply: (word, { id, after, now }) =>
       has(word, 'claimed')
-        ? ['ok', -1, id, 'payload', after.rows[id]?.['attempts'] ?? null, LEASE_MS]
+        ? [
+            ...['ok', waitIn(after, now), id, 'payload', after.rows[id]?.['attempts'] ?? null, LEASE_MS],
+            ...budgetOf(after, id),
+          ]
         : ['ok', waitIn(after, now)],
   },
   {
@@ -461,6 +470,7 @@ const PUMP_FORMS: readonly Form[] = [
         has(word, 'dropped'),
         0,
         busy ? now : rests,
+        Object.keys(after.pending).length,
       ]
     },
   },

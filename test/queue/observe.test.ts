@@ -177,9 +177,9 @@ describe('pages', () => {
     }
   })
 
-  test('are short of 8 MiB of payload, and the next one goes on', async () => {
+  test('201: are short of 4 MiB of payload, and the next one goes on', async () => {
     const stage = bench()
-    const large = 'x'.repeat(3 * 1024 * 1024)
+    const large = 'x'.repeat(1.5 * 1024 * 1024)
     for (const n of [1, 2, 3, 4]) await stage.hand.enqueue(idOf(n), large)
     const read = await pages(stage, { withPayload: true })
     expect(read).toEqual([[1, 2].map(idOf), [3, 4].map(idOf)])

@@ -2,9 +2,9 @@
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { GLOBAL_KEYS, KEY_TEMPLATES } from '../../src/protocol/keys.ts'
+import { call } from '../../src/protocol/script-call.ts'
 import { SCRIPTS, type ScriptName } from '../../src/protocol/scripts.generated.ts'
 import { createDatabase } from '../../src/queue/database.ts'
-import { call } from '../../src/queue/scripts.ts'
 import { freshQueue } from '../support/api.ts'
 import { census } from '../support/census.ts'
 import { PROJECT, programOf, wrongIn } from '../support/typescript.ts'
@@ -31,6 +31,8 @@ describe('a call', () => {
     const rest = { maxAttempts: undefined, explicit: true }
     const { keys, args } = call('enqueue_many', {
       q: 'q',
+      batchKey: '',
+      batchTtlMs: undefined,
       each: [
         { id: 'JOB1', ...job, ...rest, idempotencyTtlMs: undefined },
         { id: 'JOB2', ...job, ...rest, idempotencyTtlMs: 9, key: 'k' },
@@ -38,7 +40,7 @@ describe('a call', () => {
     })
     const { length } = SCRIPTS.enqueue_many.keys
     expect(keys.slice(length)).toEqual(['emq:{q}:job:JOB1', 'emq:{q}:job:JOB2', 'emq:{q}:de:k'])
-    expect(args).toHaveLength(2 * SCRIPTS.enqueue_many.argsEach.length)
+    expect(args).toHaveLength(1 + 2 * SCRIPTS.enqueue_many.argsEach.length)
   })
 
   test('passes a claim key only with a claimId', () => {
@@ -56,7 +58,7 @@ describe('a call', () => {
   test('does not compile with a missing or a misspelt argument', () => {
     const file = join(PROJECT, 'test/queue/made.ts')
     const wrong = (given: string): string => {
-      const source = `import { call } from '../../src/queue/scripts.ts'\ncall('complete', ${given})\n`
+      const source = `import { call } from '../../src/protocol/script-call.ts'\ncall('complete', ${given})\n`
       return wrongIn(programOf([], { [file]: source }), [file])
     }
     expect(wrong("{ q: 'q', id: 'JOB1', token: 1 }")).toBe('')

@@ -1,5 +1,5 @@
 /**
- * The example with two Workers, as its two wrangler.toml files have it, on a real Redis.
+ * The example with two Workers, configured by its two wrangler.toml files, on a real Redis.
  */
 import { readFileSync } from 'node:fs'
 import { stripTypeScriptTypes } from 'node:module'
@@ -13,10 +13,11 @@ import { census } from '../support/census.ts'
 import { sharedRedis } from '../support/redis.ts'
 import { type RunningWorkers, secretsOf, startWorkers, workerOf } from './support/workers.ts'
 
-const configOf = (side: string): string =>
-  fileURLToPath(new URL(`../../examples/service-binding/${side}/wrangler.toml`, import.meta.url))
+function configOf(side: string): string {
+  return fileURLToPath(new URL(`../../examples/service-binding/${side}/wrangler.toml`, import.meta.url))
+}
 
-/** The producer is one file that imports only types: nothing needs building. */
+/** The producer is one file that imports only types, so it needs no build. */
 function producer() {
   const config = unstable_readConfig({ config: configOf('producer') })
   const source = readFileSync(join(dirname(configOf('producer')), 'index.ts'), 'utf8')
@@ -49,10 +50,11 @@ afterAll(async () => {
 })
 beforeEach(() => shared.bridge.reset())
 
-const signUp = (body: string): Promise<Response> =>
-  workers.fetch('signup', '/signup', { method: 'POST', body })
+function signUp(body: string): Promise<Response> {
+  return workers.fetch('signup', '/signup', { method: 'POST', body })
+}
 
-test('a sign-up puts one mail into the queue, however often it is sent', async () => {
+test('a sign-up that is sent twice enqueues one mail', async () => {
   const first = await signUp('{"email":"ada@example.com"}')
   expect(first.status).toBe(202)
   const { id, status } = (await first.json()) as { id: string; status: string }
@@ -67,14 +69,14 @@ test('a sign-up puts one mail into the queue, however often it is sent', async (
   expect(await census(port, 'welcome-mails')).toEqual([])
 })
 
-test('what is no sign-up is refused before the queue is asked', async () => {
+test('the producer rejects a malformed sign-up before it calls the queue', async () => {
   expect((await signUp('nonsense')).status).toBe(400)
   expect((await signUp('{"email":5}')).status).toBe(400)
   expect((await workers.fetch('signup', '/')).status).toBe(404)
   expect((await shared.bridge.counts()).requests).toBe(0)
 })
 
-test('a queue whose Redis is away is told to the visitor as such', async () => {
+test('the producer returns 503 when Redis is away', async () => {
   shared.bridge.answer({ status: 500, body: '{"error":"ERR boom"}' }, { times: Number.POSITIVE_INFINITY })
   expect((await signUp('{"email":"grace@example.com"}')).status).toBe(503)
 })

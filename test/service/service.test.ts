@@ -1,6 +1,6 @@
 /**
- * The service, called by a second Worker over a binding: both in the real workerd, the queue as it is deployed, on a
- * real Redis. No token is set anywhere.
+ * The service, called by a second Worker over a binding: both in the real workerd, with the deployed code of the queue
+ * and a real Redis. No token is set anywhere.
  */
 import { connect } from 'node:net'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
@@ -9,7 +9,7 @@ import { freshQueue } from '../support/api.ts'
 import { sharedRedis } from '../support/redis.ts'
 import { type RunningWorkers, secretsOf, startWorkers, workerOf } from './support/workers.ts'
 
-/** Calls any verb of its binding, and tells what arrived. */
+/** Calls any verb of its binding, and returns what arrived. */
 const CALLER = `
   export default {
     async fetch(request, { EMQ }) {
@@ -24,8 +24,8 @@ const CALLER = `
     },
   }`
 
-const callerOf = (name: string, compatibilityDate: string) =>
-  workerOf(
+function callerOf(name: string, compatibilityDate: string) {
+  return workerOf(
     name,
     {
       mainModule: 'caller.js',
@@ -35,6 +35,7 @@ const callerOf = (name: string, compatibilityDate: string) =>
     },
     { EMQ: { type: 'worker', worker: 'echomq-edge', exportName: 'QueueService' } },
   )
+}
 
 const shared = sharedRedis()
 let workers: RunningWorkers
@@ -49,7 +50,7 @@ beforeAll(async () => {
 afterAll(() => workers?.stop())
 beforeEach(() => shared.bridge.reset())
 
-// biome-ignore lint/suspicious/noExplicitAny: an answer is looked at field by field, and a wrong one fails the test
+// biome-ignore lint/suspicious/noExplicitAny: the tests check a result field by field
 type Json = any
 
 async function tell(verb: string, args: unknown[], caller = 'caller'): Promise<Json> {
@@ -69,10 +70,12 @@ async function refusal(verb: string, ...args: unknown[]): Promise<Json> {
   return error
 }
 
-const stateOf = async (queue: string, id: string): Promise<string> => (await call('job', queue, id))?.state
+async function stateOf(queue: string, id: string): Promise<string> {
+  return (await call('job', queue, id))?.state
+}
 
 describe('the verbs', () => {
-  test('enqueue, claim, complete', async () => {
+  test('a binding enqueues, claims and completes a job', async () => {
     const queue = freshQueue()
     const { id, status } = await call('enqueue', queue, { to: 'ada' }, { idempotencyKey: 'k' })
     expect(status).toBe('enqueued')
@@ -89,7 +92,7 @@ describe('the verbs', () => {
     expect(await call('job', queue, id)).toBeUndefined()
   })
 
-  test('enqueueMany tells of each job what became of it', async () => {
+  test('enqueueMany returns a result for each job', async () => {
     const queue = freshQueue()
     const results = await call('enqueueMany', queue, [
       { payload: 1 },
@@ -106,7 +109,7 @@ describe('the verbs', () => {
     ])
   })
 
-  test('retry, release, extend, fail', async () => {
+  test('retry, release, extend and fail change the job as documented', async () => {
     const queue = freshQueue()
     const { id } = await call('enqueue', queue, 1)
     const claim = async () => (await call('claim', queue))[0]
@@ -125,7 +128,7 @@ describe('the verbs', () => {
     })
   })
 
-  test('what was thrown may be given as the error of a move as it is', async () => {
+  test('a move accepts any thrown value as its error', async () => {
     const queue = freshQueue()
     await call('enqueue', queue, 1)
     const [job] = await call('claim', queue)
@@ -133,7 +136,7 @@ describe('the verbs', () => {
     expect(await call('job', queue, job.id)).toMatchObject({ lastError: '{"why":"full"}' })
   })
 
-  test('stats, and jobs a page at a time', async () => {
+  test('stats returns the counts, and jobs one page at a time', async () => {
     const queue = freshQueue()
     const ids = (await call('enqueueMany', queue, [{ payload: 1 }, { payload: 2 }, { payload: 3 }])).map(
       ({ id }: { id: string }) => id,
@@ -151,7 +154,7 @@ describe('the verbs', () => {
     expect(second).toEqual({ jobs: [expect.objectContaining({ payload: 3 })] })
   })
 
-  test('redrive one and many', async () => {
+  test('redrive moves one dead letter, and redriveMany moves several', async () => {
     const queue = freshQueue()
     await call('enqueueMany', queue, [{ payload: 1 }, { payload: 2 }, { payload: 3 }])
     for (const job of await call('claim', queue, { limit: 3 })) await call('fail', queue, job, { error: 'e' })
@@ -165,7 +168,7 @@ describe('the verbs', () => {
     })
   })
 
-  test('pause and resume', async () => {
+  test('pause stops claims, and resume allows them again', async () => {
     const queue = freshQueue()
     await call('enqueue', queue, 1)
     await call('pause', queue)
@@ -174,7 +177,17 @@ describe('the verbs', () => {
     expect(await call('claim', queue)).toHaveLength(1)
   })
 
-  test('text is stored verbatim', async () => {
+  test('purge deletes the dead letters, and audit finds no fault', async () => {
+    const queue = freshQueue()
+    await call('enqueueMany', queue, [{ payload: 1 }, { payload: 2 }])
+    const [job] = await call('claim', queue)
+    await call('fail', queue, job)
+    expect(await call('purge', queue, { state: 'dead', limit: 1 })).toMatchObject({ removed: 1 })
+    expect((await call('stats', queue)).counts).toEqual({ pending: 1, active: 0, scheduled: 0, dead: 0 })
+    expect(await call('audit', queue, { limit: 1000 })).toMatchObject({ findings: [], repaired: 0 })
+  })
+
+  test('a text payload is stored verbatim', async () => {
     const queue = freshQueue()
     await call('enqueue', queue, '1.0', { as: 'text' })
     await call('enqueueMany', queue, [{ payload: 'not json' }], { as: 'text' })
@@ -182,7 +195,7 @@ describe('the verbs', () => {
     expect(jobs.map(({ payload }: Json) => payload)).toEqual(['1.0', 'not json'])
   })
 
-  test('a claim that waits ends with its caller, and takes no job then', async () => {
+  test('a waiting claim ends when its caller hangs up, and takes no job', async () => {
     const queue = freshQueue()
     const asked = async () => (await shared.bridge.counts()).requests
     const body = JSON.stringify({ verb: 'claim', args: [queue, { waitMs: 25_000 }] })
@@ -190,10 +203,10 @@ describe('the verbs', () => {
     onTestFinished(() => void socket.destroy())
     socket.write(`POST / HTTP/1.1\r\nHost: x\r\nContent-Length: ${body.length}\r\n\r\n${body}`)
     await expect.poll(asked, { timeout: 10_000 }).toBeGreaterThan(2)
-    // With a reset: workerd takes an orderly end for half of a connection that still listens.
+    // With a reset, because workerd takes an orderly end for a half-closed connection that still reads.
     socket.resetAndDestroy()
 
-    // While it waited it asked at least once a second.
+    // A waiting claim sends a request at least once per second.
     let last = await asked()
     let since = performance.now()
     const silence = async () => {
@@ -207,7 +220,7 @@ describe('the verbs', () => {
     expect(await stateOf(queue, id)).toBe('pending')
   })
 
-  test('a claim waits for a job', async () => {
+  test('a waiting claim returns a job that is enqueued meanwhile', async () => {
     const queue = freshQueue()
     const waiting = call('claim', queue, { waitMs: 15_000 })
     await call('enqueue', queue, 'here')
@@ -216,7 +229,7 @@ describe('the verbs', () => {
 })
 
 describe('errors', () => {
-  test('arrive with their fields, so that a caller can tell them apart', async () => {
+  test('an error arrives with its fields', async () => {
     const queue = freshQueue()
     await call('enqueue', queue, 1)
     const [job] = await call('claim', queue)
@@ -233,7 +246,7 @@ describe('errors', () => {
     expect(await refusal('stats', freshQueue())).toMatchObject({ code: 'not_found' })
   })
 
-  test('name the field that was refused, and are refused before Redis is asked', async () => {
+  test('a rejected argument is named, and nothing is sent to Redis', async () => {
     const queue = freshQueue()
     await call('enqueue', queue, 1)
     await shared.bridge.reset()
@@ -252,7 +265,7 @@ describe('errors', () => {
     expect((await shared.bridge.counts()).requests).toBe(0)
   })
 
-  test('of a caller without enhanced_error_serialization keep their code in their text', async () => {
+  test('the text of an error contains its code for a caller without enhanced_error_serialization', async () => {
     const { error } = await tell('stats', [freshQueue()], 'old-caller')
     expect(error).toMatchObject({
       name: 'Error',
@@ -261,7 +274,7 @@ describe('errors', () => {
     expect(error).not.toHaveProperty('code')
   })
 
-  test('a Redis that fails is asked again, and is told apart in the end', async () => {
+  test('a request to a failing Redis is repeated, and then throws upstream', async () => {
     const queue = freshQueue()
     await call('enqueue', queue, 1)
     await shared.bridge.reset()
@@ -272,7 +285,7 @@ describe('errors', () => {
     expect((await shared.bridge.counts()).requests).toBe(4)
   })
 
-  test('a lost answer makes no second job', async () => {
+  test('a lost reply of Redis creates no second job', async () => {
     const queue = freshQueue()
     await call('enqueue', queue, 1)
     shared.bridge.dropReply()
@@ -281,8 +294,8 @@ describe('errors', () => {
   })
 })
 
-describe('the door', () => {
-  test('opens for bindings only: over HTTP nobody gets in where no token is set', async () => {
+describe('access', () => {
+  test('the HTTP API rejects every token when none is set', async () => {
     const response = await workers.fetch('echomq-edge', '/v1/queues', {
       headers: { authorization: 'Bearer dev-operator' },
     })
@@ -290,7 +303,7 @@ describe('the door', () => {
     expect(await response.json()).toMatchObject({ code: 'misconfigured' })
   })
 
-  test('is as wide as the verbs', async () => {
+  test('a caller can call the verbs and nothing else', async () => {
     for (const name of ['#queue', 'queue', 'env', 'ctx', 'wayToApp', 'fetch', 'consume'])
       expect(await refusal(name, 'emails')).toMatchObject({ name: 'TypeError' })
   })

@@ -2,10 +2,11 @@
  * The Redis child: configured as promised, and gone when it should be.
  */
 
-import { type ChildProcess, spawn } from 'node:child_process'
-import { access, mkdtemp, readdir, realpath, rm } from 'node:fs/promises'
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { access, mkdtemp, readdir, realpath, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { expect, onTestFinished, test } from 'vitest'
 import type { Command, Reply } from '../../src/queue/redis.ts'
 import { isPortFree } from '../../src/stack/ports.ts'
@@ -89,6 +90,31 @@ test('Redis keeps its data in the given folder', async () => {
   const second = await startRedis({ data })
   onTestFinished(() => second.stop())
   expect(await send(second.url, ['GET', 'kept'])).toEqual(new TextEncoder().encode('yes'))
+})
+
+test('195: only the owner can read the data of Redis, and only the password of this start opens it', async () => {
+  const data = await temporaryFolder()
+  const umask = process.umask(0o022)
+  onTestFinished(() => void process.umask(umask))
+  const redis = await startRedis({ data })
+  onTestFinished(() => redis.stop())
+  await send(redis.url, ['SET', 'kept', 'yes'])
+
+  const entries = await readdir(data, { recursive: true })
+  expect(entries.some((name) => name.endsWith('.aof'))).toBe(true)
+  for (const name of entries) {
+    const stats = await stat(join(data, name))
+    expect([name, (stats.mode & 0o777).toString(8)]).toEqual([name, stats.isDirectory() ? '700' : '600'])
+  }
+
+  const { password, port } = new URL(redis.url)
+  expect(await send(`redis://127.0.0.1:${port}`, ['PING'])).toMatchObject({
+    text: expect.stringContaining('NOAUTH'),
+  })
+  // Arguments are public.
+  const { stdout } = await promisify(execFile)('ps', ['-eo', 'args', '-ww'])
+  expect(stdout).toContain(`--port ${port}`)
+  expect(stdout).not.toContain(password)
 })
 
 /** Starts Redis in another process. */

@@ -2,6 +2,8 @@
  * The local stack in one process: the real Worker on a real Redis, its environment, its cron, and its end.
  */
 
+import { once } from 'node:events'
+import { type IncomingMessage, type OutgoingHttpHeaders, request } from 'node:http'
 import { createServer, type Server } from 'node:net'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { createBridge } from '../../src/stack/bridge/bridge.ts'
@@ -26,6 +28,13 @@ function post(stack: Stack, path: string, token: string, body: unknown): Promise
 
 function portsOf({ url, restUrl, redisUrl }: Stack): number[] {
   return [url, restUrl, redisUrl ?? restUrl].map((each) => Number(new URL(each).port))
+}
+
+/** `fetch` cannot set `Host`. */
+async function statusOf(url: URL, headers: OutgoingHttpHeaders): Promise<number | undefined> {
+  const [response] = (await once(request(url, { headers }).end(), 'response')) as [IncomingMessage]
+  response.resume()
+  return response.statusCode
 }
 
 async function occupy(port = 0): Promise<{ server: Server; port: number }> {
@@ -57,6 +66,31 @@ describe('a stack', () => {
       headers: { authorization: `Bearer ${observer}` },
     })
     expect(seen.status).toBe(200)
+  })
+
+  test('194: API, bridge and test controls answer a foreign Host with 421', async () => {
+    const { url, restUrl, restToken } = stack
+    const get = (base: string, path: string, host: string) =>
+      statusOf(new URL(path, base), { host, authorization: `Bearer ${restToken}` })
+    const places = [
+      [url, '/healthz', 200],
+      [url, '/v1/queues', 401],
+      [restUrl, '/ping', 200],
+      [restUrl, '/__test/nothing', 404],
+    ] as const
+    for (const [base, path, status] of places) {
+      for (const host of ['rebind.example', 'rebind.example:8787', '127.0.0.1.rebind.example', 'localhost.'])
+        expect([path, host, await get(base, path, host)]).toEqual([path, host, 421])
+      for (const host of ['127.0.0.1:8787', 'localhost', 'LOCALHOST:1', '[::1]:8787'])
+        expect([path, host, await get(base, path, host)]).toEqual([path, host, status])
+    }
+  })
+
+  test('193: each start has its own REST token', async () => {
+    expect(stack.restToken).toMatch(/^[0-9a-f]{48}$/)
+    const other = await startStack({ ...ANY_PORT, redisUrl: stack.redisUrl, cron: false, quiet: true })
+    onTestFinished(() => other.stop())
+    expect(other.restToken).not.toBe(stack.restToken)
   })
 
   test('only variables EMQ_* reach the Worker', async () => {
@@ -221,7 +255,10 @@ test.each([
   [{ restUrl: 'https://x.upstash.io' }, 'A REST URL needs its token.'],
   [{ restUrl: 'https://x.upstash.io', restToken: 'x', redisUrl: 'redis://x' }, 'not both'],
   [{ restUrl: 'https://x.upstash.io', restToken: 'x', restPort: 1 }, 'A REST URL replaces the bridge'],
-  [{ restUrl: 'https://a:SECRET@x.upstash.io', restToken: 'x' }, 'The REST URL must not carry credentials.'],
+  [
+    { restUrl: 'https://a:SECRET@x.upstash.io', restToken: 'x' },
+    'The REST URL must not contain credentials.',
+  ],
   [{ restToken: 'two words' }, 'The REST token must be printable ASCII without spaces.'],
   [{ redisUrl: 'redis://127.0.0.1:1', data: 'x' }, 'for the embedded Redis only'],
   [{ data: '/proc/nope' }, 'The data folder /proc/nope cannot be made.'],

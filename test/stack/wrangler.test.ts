@@ -1,6 +1,6 @@
 /** The build of a Worker: the upload of wrangler is what runs in workerd. */
 
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { beforeEach, expect, onTestFinished, test } from 'vitest'
@@ -58,6 +58,20 @@ test('code, text modules and variables reach workerd unchanged', {
   await worker.stop()
   await expect(worker.runScheduled('* * * * *')).rejects.toThrow()
   expect(buildWorker(config)).toBe(buildWorker(config))
+})
+
+test('172: each environment of wrangler.toml has the bindings and settings of the top level', {
+  timeout: BUILD_TIMEOUT_MS,
+}, async () => {
+  const toml = await readFile(new URL('../../wrangler.toml', import.meta.url), 'utf8')
+  const environments = [...toml.matchAll(/^\[env\.(\w+)\]$/gm)].map(([, name]) => name)
+  expect(environments).toEqual(['staging'])
+  for (const name of environments) expect(await buildWorker(undefined, name)).toEqual(await buildWorker())
+})
+
+test('134: a deploy keeps the variables that were set in the dashboard', async () => {
+  const toml = await readFile(new URL('../../wrangler.toml', import.meta.url), 'utf8')
+  expect(toml.slice(0, toml.indexOf('\n['))).toMatch(/^keep_vars = true$/m)
 })
 
 test('a failed build rejects with the output of wrangler', { timeout: BUILD_TIMEOUT_MS }, async () => {

@@ -1,13 +1,13 @@
-/** What the code under test logs as an error, kept out of the test's own output and there to be looked at. */
+/** Captures what the code under test logs as an error, so that tests can read it and their output stays clean. */
 import { afterEach, beforeEach, vi } from 'vitest'
 
-/** Call at the top of a test file; the texts are those since the test began. */
+/** Call at the top of a test file. `text` is what the running test has logged. */
 export function capturedLog(): { readonly text: string } {
   let lines: string[] = []
   beforeEach(() => {
     lines = []
     vi.spyOn(console, 'error').mockImplementation((...values: unknown[]) => {
-      // An error with all that it drags along: its stack and its causes.
+      // An error is logged with its stack and its causes.
       lines.push(values.map((value) => (value instanceof Error ? describe(value) : String(value))).join(' '))
     })
   })

@@ -1,7 +1,8 @@
 /**
- * The census: reads every key of a queue and holds what it finds against the invariants of the protocol. Answers one
- * sentence for each violation; an empty list is a clean queue.
+ * The census: reads every key of a queue and compares it with the invariants of the protocol. Returns one sentence for
+ * each violation; an empty list means that the queue is consistent.
  */
+import { expect } from 'vitest'
 import { GLOBAL_KEYS, keyspace } from '../../src/protocol/keys.ts'
 import type { RedisPort, Reply } from '../../src/queue/redis.ts'
 import { groups, integer, list, optionalText, text } from '../../src/queue/replies.ts'
@@ -20,7 +21,7 @@ async function scan(port: RedisPort, pattern: string): Promise<string[]> {
   return found
 }
 
-/** A queue name as a glob that matches nothing else. */
+/** A queue name as a glob that matches only itself. */
 const literal = (queue: string): string => queue.replace(/[?*[\]\\]/g, '\\$&')
 
 /** The violations of the invariants in one queue. */
@@ -63,7 +64,12 @@ export async function census(port: RedisPort, queue: string): Promise<string[]> 
   return violations
 }
 
-/** Every key of a queue, for tests that nothing may remain. */
+/** Checks that the census of each queue finds no violation. */
+export async function expectConsistent(port: RedisPort, ...queues: readonly string[]): Promise<void> {
+  for (const queue of queues) expect(await census(port, queue), queue).toEqual([])
+}
+
+/** Every key of a queue. */
 export const keysOf = (port: RedisPort, queue: string): Promise<string[]> =>
   scan(port, `emq:{${literal(queue)}}:*`)
 

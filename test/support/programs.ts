@@ -1,4 +1,4 @@
-/** Before all tests: the programs that they start, got where this process may install packages. */
+/** Before all tests: installs the programs that tests start, where this process may install packages. */
 import { installPackages, which } from '../../src/stack/debian.ts'
 
 const PACKAGE_OF = {
@@ -22,6 +22,5 @@ export default async function setup(): Promise<void> {
     `The tests need ${missing.join(', ')}`,
   )
   const still = await missingPrograms()
-  if (still.length > 0)
-    throw new Error(`The tests need ${still.join(', ')} on PATH. Install what is missing.`)
+  if (still.length > 0) throw new Error(`The tests need ${still.join(', ')} on PATH. Install them.`)
 }

@@ -1,6 +1,6 @@
 /**
- * A connection past the bridge, for what tests do themselves and for what other clients do: nothing of it is counted
- * and it meets no fault.
+ * A connection that bypasses the bridge, for what tests and other clients do: the bridge neither counts its commands
+ * nor injects faults into them.
  */
 import { afterAll, beforeAll } from 'vitest'
 import { SCRIPTS } from '../../src/protocol/scripts.generated.ts'
@@ -12,7 +12,7 @@ export type Value = string | number | null | Value[]
 
 export type RawRedis = {
   readonly port: RespPort
-  /** Runs one command; strings come back as text. Throws what Redis refuses. */
+  /** Runs one command and returns strings as text. Throws an error that Redis returns. */
   run(...command: (string | number)[]): Promise<Value>
 }
 
@@ -24,7 +24,7 @@ function toValue(reply: Reply): Value {
   return reply === null || typeof reply === 'number' ? reply : reply.map(toValue)
 }
 
-/** Call at the top of a test file, behind `sharedRedis`. Redis then knows the scripts already, so costs are constant. */
+/** Call at the top of a test file, after `sharedRedis`. It loads the scripts, so that costs are constant. */
 export function rawRedis(shared: SharedRedis): RawRedis {
   let port: RespPort | undefined
   beforeAll(async () => {
@@ -33,7 +33,7 @@ export function rawRedis(shared: SharedRedis): RawRedis {
   })
   afterAll(() => port?.close())
   const connected = (): RespPort => {
-    if (port === undefined) throw new Error('rawRedis is only there while tests run.')
+    if (port === undefined) throw new Error('rawRedis is available only while tests run.')
     return port
   }
   return {

@@ -1,8 +1,5 @@
-/**
- * One Redis and one test-mode bridge for a test file: started before its first test, ended after its last.
- */
-
-import { afterAll, beforeAll } from 'vitest'
+/** One Redis and one test-mode bridge for a test file: started before its first test, stopped after its last. */
+import { afterAll, beforeAll, expect } from 'vitest'
 import { createBridge, type TestBridge } from '../../src/stack/bridge/bridge.ts'
 import { type RedisServer, startRedis } from '../../src/stack/redis-server.ts'
 
@@ -15,7 +12,7 @@ export type SharedRedis = {
 }
 
 /**
- * Call at the top of a test file, or of a `describe`; the properties are there once the tests run.
+ * Call at the top of a test file, or of a `describe`; the properties are available while its tests run.
  *
  * @example
  *   const shared = sharedRedis()
@@ -40,7 +37,7 @@ export function sharedRedis(): SharedRedis {
   })
 
   const started = <T>(part: T | undefined): T => {
-    if (part === undefined) throw new Error('sharedRedis is only there while tests run.')
+    if (part === undefined) throw new Error('sharedRedis is available only while tests run.')
     return part
   }
   return {
@@ -51,4 +48,22 @@ export function sharedRedis(): SharedRedis {
       return started(bridge)
     },
   }
+}
+
+/** What some work costs: requests to Redis and the commands that they run. */
+export async function costOf(
+  shared: SharedRedis,
+  work: () => Promise<unknown>,
+): Promise<{ requests: number; total: number }> {
+  await shared.bridge.reset()
+  await work()
+  const { requests, total } = await shared.bridge.counts()
+  return { requests, total }
+}
+
+/** Runs some work and checks that it sends no request to Redis. */
+export async function withoutRedis(shared: SharedRedis, work: () => Promise<unknown>): Promise<void> {
+  const before = (await shared.bridge.counts()).requests
+  await work()
+  expect((await shared.bridge.counts()).requests).toBe(before)
 }

@@ -1,6 +1,6 @@
 /**
- * The compiler with the project's own options, over its files and over files that exist in a test only: so that code in
- * documents and comments is held to the types.
+ * The compiler with the project's options, for the project's files and for files that exist only in a test: it checks
+ * the types of code in documents and comments.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -21,7 +21,7 @@ export const filesBelow = (folder: string): string[] =>
 
 /**
  * @param files Absolute paths.
- * @param made Sources by absolute path, of files that are not there.
+ * @param made Sources by absolute path, of files that do not exist.
  */
 export function programOf(
   files: readonly string[],
@@ -39,7 +39,7 @@ export function programOf(
   return ts.createProgram([...files, ...Object.keys(made)], all, host)
 }
 
-/** What the compiler finds wrong in files of a program, as text; empty when nothing is. */
+/** The compiler's errors in files of a program, as text; empty when there are none. */
 export function wrongIn(program: ts.Program, files: readonly string[]): string {
   const wrong = files.flatMap((file) => {
     const parsed = program.getSourceFile(file)

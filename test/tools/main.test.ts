@@ -53,8 +53,8 @@ describe('dev', { timeout: START_TIMEOUT_MS }, () => {
       ready: true,
       url: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+$/),
       restUrl: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+$/),
-      restToken: 'dev-rest-token',
-      redisUrl: expect.stringMatching(/^redis:\/\/127\.0\.0\.1:\d+$/),
+      restToken: expect.stringMatching(/^[0-9a-f]{48}$/),
+      redisUrl: expect.stringMatching(/^redis:\/\/:[0-9a-f]{48}@127\.0\.0\.1:\d+$/),
       tokens: {
         producer: 'dev-producer',
         consumer: 'dev-consumer',
@@ -98,8 +98,8 @@ describe('dev', { timeout: START_TIMEOUT_MS }, () => {
 
   test('dev warns of invalid variables and busy ports, prints no secret, and exits with 1 when Redis ends', async () => {
     for (const port of [DEFAULT_PORT, DEFAULT_REST_PORT]) await occupy(port)
-    const env = { EMQ_TOKENS: '[]', EMQ_MAX_BODY_BYTES: 'abc' }
-    const dev = run(process.execPath, ['src/tools/main.ts', 'dev', '--json', '--rest-token', 'a-secret'], env)
+    const env = { EMQ_TOKENS: '[]', EMQ_MAX_BODY_BYTES: 'abc', EMQ_DEV_REST_TOKEN: 'a-secret' }
+    const dev = run(process.execPath, ['src/tools/main.ts', 'dev', '--json'], env)
     await expect.poll(dev.stdout, { timeout: START_TIMEOUT_MS }).toContain('\n')
 
     const ready = JSON.parse(dev.stdout())
@@ -111,6 +111,8 @@ describe('dev', { timeout: START_TIMEOUT_MS }, () => {
     )
     expect(dev.stderr()).not.toMatch(/curl|dev-producer|a-secret/)
     expect(ready.restToken).toBe('a-secret')
+    // EMQ_TOKENS replaces the development tokens.
+    expect(ready.tokens).toEqual({})
 
     const redis = await createRespPort(ready.redisUrl)
     await redis.send([['SHUTDOWN', 'NOSAVE']]).catch(() => {})
@@ -124,7 +126,6 @@ describe('dev', { timeout: START_TIMEOUT_MS }, () => {
 
 test.each([
   ['openapi'],
-  ['token', '--name', 'web', '--scopes', 'produce', '--queues', '*'],
   ['conformance'],
   ['demo'],
   ['dev', '--json', '--quiet', '--port', '0', '--rest-port', '0'],
@@ -184,6 +185,18 @@ test('deploy --dry-run builds the Worker and prints its size', { timeout: START_
 
   expect(stdout).toMatch(/^The Worker: \d+\.\d kB, gzipped \d+\.\d kB of at most 120\.0 kB\.\n$/)
   expect(code).toBe(0)
+})
+
+test('172: deploy --dry-run builds the environment that --env names', {
+  timeout: START_TIMEOUT_MS,
+}, async () => {
+  const { code, stdout } = await finished(main('deploy', '--dry-run', '--env', 'staging'))
+  expect(stdout).toMatch(/^The Worker: \d+\.\d kB/)
+  expect(code).toBe(0)
+
+  const unknown = await finished(main('deploy', '--dry-run', '--env', 'nope'))
+  expect(unknown.stderr).toContain('No environment found in configuration with name "nope"')
+  expect(unknown.code).toBe(1)
 })
 
 test('demo plays its story and exits with 0', { timeout: START_TIMEOUT_MS }, async () => {

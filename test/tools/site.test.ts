@@ -7,6 +7,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { createApp } from '../../src/app.ts'
 import { createReference } from '../../src/reference/reference.workerd.ts'
 import { SITE } from '../../src/stack/wrangler.ts'
+import { BUNDLED } from '../../src/tools/licences.ts'
 import { makeSite } from '../../src/tools/site.ts'
 
 const PROJECT = fileURLToPath(new URL('../..', import.meta.url))
@@ -33,6 +34,19 @@ test('the assets hold the reference, the viewer and the licences of the viewer',
     'swagger-ui.css',
     'viewer.js',
   ])
+})
+
+test('197: Cloudflare adds security headers to every asset', async () => {
+  expect(await readFile(join(folder, '_headers'), 'utf8')).toBe(
+    '/*\n  X-Content-Type-Options: nosniff\n  Referrer-Policy: no-referrer\n',
+  )
+})
+
+test('199: the assets hold the licence notices of the packages in the Worker and the command line', async () => {
+  const notices = await readFile(join(folder, 'third-party-licences.txt'), 'utf8')
+  for (const name of ['hono', 'zod', 'zod-openapi', '@upstash/redis', 'uncrypto', 'croner', ...BUNDLED])
+    expect(notices).toMatch(new RegExp(`^${name} \\d+\\.\\d+\\.\\d+ \\((MIT|Apache-2\\.0|ISC)\\)$`, 'm'))
+  expect(notices).toContain('Copyright (c) 2021 - present, Yusuke Wada and Hono contributors')
 })
 
 test('the Worker serves the same document and page as every other host', async () => {

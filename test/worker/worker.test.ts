@@ -1,4 +1,4 @@
-/** The built Worker in the real workerd: what only this runtime can show of the API and of the cron. */
+/** The built Worker in the real workerd: behaviour of the API and the cron that only this runtime can show. */
 
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
@@ -11,8 +11,9 @@ import { createRespPort, type RespPort } from '../../src/stack/resp-port.ts'
 import { startStack, type TestStack } from '../../src/stack/stack.ts'
 import { buildWorker } from '../../src/stack/wrangler.ts'
 import { secretsOf, workerOf } from '../service/support/workers.ts'
-import { freshQueue } from '../support/api.ts'
-import { census } from '../support/census.ts'
+import { type Api, apiAt, freshQueue } from '../support/api.ts'
+import { expectConsistent } from '../support/census.ts'
+import { queueOn, type TestQueue } from '../support/queue.ts'
 import { until } from '../support/until.ts'
 import { startFailingUpstream } from './support/failing-upstream.ts'
 
@@ -24,6 +25,7 @@ const REDIS_TIMEOUT_MS = 1_000
 let redis: RedisServer
 let stack: TestStack
 let raw: RespPort
+let api: Api
 
 beforeAll(async () => {
   redis = await startRedis()
@@ -37,6 +39,7 @@ beforeAll(async () => {
     env: { EMQ_REDIS_TIMEOUT_MS: String(REDIS_TIMEOUT_MS) },
   })
   raw = await createRespPort(redis.url)
+  api = apiAt(stack.url, stack.tokens.operator)
 }, START_TIMEOUT_MS)
 afterAll(async () => {
   raw?.close()
@@ -44,49 +47,30 @@ afterAll(async () => {
   await redis?.stop()
 })
 
-/** What miniflare gives is typed by the types of Workers, which this project does without. */
+/** Miniflare returns the types of Workers, which this project does not use. */
 type ScheduledWorker = { scheduled(event: { cron: string }): Promise<{ outcome: string }> }
 
-// biome-ignore lint/suspicious/noExplicitAny: an answer is looked at field by field, and a wrong one fails the test
-type Answer = { status: number; text: string; headers: Headers; json: any }
-
-async function call(method: string, path: string, body?: unknown, init: RequestInit = {}): Promise<Answer> {
-  const response = await fetch(`${stack.url}${path}`, {
-    method,
-    headers: {
-      Authorization: `Bearer ${stack.tokens.operator}`,
-      ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
-    },
-    ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
-    ...init,
-  })
-  const text = await response.text()
-  const isJson = /json/.test(response.headers.get('Content-Type') ?? '') && text !== ''
-  return {
-    status: response.status,
-    text,
-    headers: response.headers,
-    json: isJson ? JSON.parse(text) : undefined,
-  }
-}
-const post = (queue: string, path: string, body: unknown = {}, init: RequestInit = {}) =>
-  call('POST', `/v1/queues/${queue}/${path}`, body, init)
-const counts = async (queue: string) => (await call('GET', `/v1/queues/${queue}`)).json.counts
-const clean = async (queue: string) => expect(await census(raw, queue)).toEqual([])
-
 describe('the API', () => {
-  test('enqueues, claims, completes', async () => {
-    const queue = freshQueue()
-    const { id } = (await post(queue, 'jobs', { payload: { n: 1 } })).json
-    for (const body of [{}, { limit: 1 }]) {
-      const { jobs } = (await post(queue, 'claim', body)).json
-      expect(jobs).toMatchObject([{ id, payload: { n: 1 } }])
-      await post(queue, `jobs/${id}/release`, { token: jobs[0].token })
+  test('197: assets and responses forbid sniffing and referrers', async () => {
+    for (const path of ['/docs', '/docs/viewer.js', '/docs/nonsense', '/healthz', '/v1/queues']) {
+      const { headers } = await api.call('GET', path)
+      expect(headers.get('X-Content-Type-Options'), path).toBe('nosniff')
+      expect(headers.get('Referrer-Policy'), path).toBe('no-referrer')
     }
-    const [{ token }] = (await post(queue, 'claim', { limit: 1 })).json.jobs
-    expect((await post(queue, `jobs/${id}/complete`, { token })).json).toEqual({ id, status: 'completed' })
-    expect((await post(queue, `jobs/${id}/complete`, { token })).status).toBe(410)
-    await clean(queue)
+  })
+
+  test('the Worker enqueues, claims and completes a job', async () => {
+    const queue = queueOn(api)
+    const { id } = (await queue.post('jobs', { payload: { n: 1 } })).json
+    for (const body of [{}, { limit: 1 }]) {
+      const { jobs } = (await queue.post('claim', body)).json
+      expect(jobs).toMatchObject([{ id, payload: { n: 1 } }])
+      await queue.post(`jobs/${id}/release`, { token: jobs[0].token })
+    }
+    const [{ token }] = (await queue.post('claim', { limit: 1 })).json.jobs
+    expect((await queue.post(`jobs/${id}/complete`, { token })).json).toEqual({ id, status: 'completed' })
+    expect((await queue.post(`jobs/${id}/complete`, { token })).status).toBe(410)
+    await expectConsistent(raw, queue.name)
   })
 
   test.each([
@@ -97,36 +81,36 @@ describe('the API', () => {
     '"\\u0000"',
     '"\\ud83e\\udef6"',
     '"\u2028"',
-  ])('keeps the payload %s as the text it is', async (text) => {
-    const queue = freshQueue()
-    await post(queue, 'jobs', `{"payload": ${text} }`)
-    expect((await post(queue, 'claim', { limit: 1 })).text).toContain(`"payload":${text}}`)
+  ])('the Worker returns the payload %s as the same text', async (text) => {
+    const queue = queueOn(api)
+    await queue.post('jobs', `{"payload": ${text} }`)
+    expect((await queue.post('claim', { limit: 1 })).text).toContain(`"payload":${text}}`)
   })
 
-  test('keeps bytes that are no text', async () => {
-    const queue = freshQueue()
-    const { id } = (await post(queue, 'jobs', { text: 'x' })).json
+  test('the Worker returns a payload that is not UTF-8 as base64', async () => {
+    const queue = queueOn(api)
+    const { id } = (await queue.post('jobs', { text: 'x' })).json
     await raw.send([
-      ['EVAL', "return redis.call('HSET', KEYS[1], 'payload', '\\255\\0a')", 1, keyspace(queue).job(id)],
+      ['EVAL', "return redis.call('HSET', KEYS[1], 'payload', '\\255\\0a')", 1, queue.keys.job(id)],
     ])
-    expect((await post(queue, 'claim', {})).json.jobs[0].base64).toBe('/wBh')
+    expect((await queue.post('claim', {})).json.jobs[0].base64).toBe('/wBh')
   })
 
-  test('1: a reply that is lost on the way from Redis makes no second job, and is no error', async () => {
-    const queue = freshQueue()
-    await call('GET', '/v1/queues')
+  test('1: an enqueue whose reply from Redis is lost stores one job and succeeds', async () => {
+    const queue = queueOn(api)
+    await api.call('GET', '/v1/queues')
     stack.bridge.dropReply()
-    const { status, json } = await post(queue, 'jobs', { payload: 'a' })
+    const { status, json } = await queue.post('jobs', { payload: 'a' })
     expect([status, json.status]).toEqual([201, 'enqueued'])
-    const [ids] = await raw.send([['ZRANGE', keyspace(queue).pending, 0, -1]])
+    const [ids] = await raw.send([['ZRANGE', queue.keys.pending, 0, -1]])
     expect(ids).toEqual([new TextEncoder().encode(json.id)])
     stack.bridge.dropReply()
-    expect((await post(queue, 'claim', { limit: 1 })).status).toBe(503)
-    await clean(queue)
+    expect((await queue.post('claim', { limit: 1 })).status).toBe(503)
+    await expectConsistent(raw, queue.name)
   })
 
-  test('refuses what is malformed, without Redis', async () => {
-    await call('GET', '/v1/queues')
+  test('the Worker rejects malformed requests without a request to Redis', async () => {
+    await api.call('GET', '/v1/queues')
     await stack.bridge.reset()
     for (const [status, path, body] of [
       [400, '/v1/queues/a%7Db/jobs', { payload: 1 }],
@@ -137,39 +121,37 @@ describe('the API', () => {
       [404, '/v1/queues/q/jobs/', { payload: 1 }],
       [422, '/v1/queues/q/jobs/ABC0KHTOWnGLuC/complete', { token: 1 }],
     ] as const)
-      expect((await call('POST', path, body)).status, path).toBe(status)
-    expect((await call('GET', '/v1/queues/q/claim')).status).toBe(405)
-    expect((await call('GET', '/v1/queues', undefined, { headers: {} })).status).toBe(401)
+      expect((await api.call('POST', path, body)).status, path).toBe(status)
+    expect((await api.call('GET', '/v1/queues/q/claim')).status).toBe(405)
+    expect((await api.call('GET', '/v1/queues', undefined, { token: null })).status).toBe(401)
     expect((await stack.bridge.counts()).requests).toBe(0)
   })
 
-  test('answers 413 by itself, counted on the bytes that come, with a length or without', async () => {
-    const queue = freshQueue()
-    await call('GET', '/v1/queues')
+  test('the Worker returns 413 for received bytes above the limit, with and without a length', async () => {
+    const queue = queueOn(api)
+    await api.call('GET', '/v1/queues')
     await stack.bridge.reset()
     const limit = 5 * KIB * KIB
-    const chunked = (bytes: number): RequestInit & { duplex: 'half' } => ({
-      body: new ReadableStream({
+    const chunked = (bytes: number): ReadableStream =>
+      new ReadableStream({
         start(controller) {
           for (let sent = 0; sent < bytes; sent += KIB * KIB)
             controller.enqueue(new Uint8Array(Math.min(KIB * KIB, bytes - sent)).fill(0x20))
           controller.close()
         },
-      }),
-      duplex: 'half',
-    })
-    expect((await post(queue, 'jobs', ' '.repeat(limit + 1))).status).toBe(413)
-    expect((await post(queue, 'jobs', ' ', chunked(limit + 1))).status).toBe(413)
-    expect((await post(queue, 'jobs', { text: 'x'.repeat(256 * KIB + 1) })).status).toBe(413)
+      })
+    expect((await queue.post('jobs', ' '.repeat(limit + 1))).status).toBe(413)
+    expect((await queue.post('jobs', chunked(limit + 1))).status).toBe(413)
+    expect((await queue.post('jobs', { text: 'x'.repeat(256 * KIB + 1) })).status).toBe(413)
     expect((await stack.bridge.counts()).requests).toBe(0)
-    expect((await post(queue, 'jobs', { text: '"'.repeat(256 * KIB) })).status).toBe(201)
+    expect((await queue.post('jobs', { text: '"'.repeat(256 * KIB) })).status).toBe(201)
   })
 
-  test('has its headers on every answer, and CORS for nobody by default', async () => {
+  test('the Worker sends its headers with every response, and no CORS headers by default', async () => {
     for (const answer of [
-      await call('GET', '/healthz'),
-      await call('GET', '/nonsense'),
-      await call('GET', '/metrics'),
+      await api.call('GET', '/healthz'),
+      await api.call('GET', '/nonsense'),
+      await api.call('GET', '/metrics'),
     ]) {
       expect(answer.headers.get('Cache-Control')).toBe('no-store')
       expect(answer.headers.get('X-Request-Id')).toMatch(/^[0-9a-f-]{36}$/)
@@ -178,16 +160,16 @@ describe('the API', () => {
   })
 })
 
-describe('a held claim', () => {
+describe('a waiting claim', () => {
   const asked = async () => (await stack.bridge.counts()).requests
 
-  test('is answered as soon as a job is there', async () => {
-    const queue = freshQueue()
+  test('a waiting claim returns as soon as a job is enqueued', async () => {
+    const queue = queueOn(api)
     await stack.bridge.reset()
-    const waiting = post(queue, 'claim', { limit: 1, waitMs: 20_000 })
-    await until(async () => (await asked()) > 1)
+    const waiting = queue.post('claim', { limit: 1, waitMs: 20_000 })
+    await until(async () => (await asked()) > 0)
     const startedAt = Date.now()
-    const { id } = (await post(queue, 'jobs', { payload: 1 })).json
+    const { id } = (await queue.post('jobs', { payload: 1 })).json
     expect((await waiting).json.jobs).toMatchObject([{ id }])
     expect(Date.now() - startedAt).toBeLessThan(3_000)
   })
@@ -195,81 +177,80 @@ describe('a held claim', () => {
   test.each([
     ['with a FIN', (socket: Socket) => void socket.end()],
     ['with a reset', (socket: Socket) => void socket.resetAndDestroy()],
-  ])('ends when its caller hangs up %s, and takes no job then', async (_how, hangUp) => {
-    const queue = freshQueue()
+  ])('a waiting claim ends when its caller hangs up %s, and then takes no job', async (_how, hangUp) => {
+    const queue = queueOn(api)
     await stack.bridge.reset()
     const socket = connect(Number(new URL(stack.url).port), '127.0.0.1')
     socket.on('error', () => {})
     onTestFinished(() => void socket.destroy())
     const body = JSON.stringify({ limit: 1, waitMs: 25_000 })
     socket.write(
-      `POST /v1/queues/${queue}/claim HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${stack.tokens.consumer}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+      `POST ${queue.path}/claim HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${stack.tokens.consumer}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
     )
-    await until(async () => (await asked()) > 2)
+    await until(async () => (await asked()) > 0)
     hangUp(socket)
     await expectNothingTaken(queue)
   })
 
-  test('ends when the program that waits is aborted, and takes no job then', async () => {
-    const queue = freshQueue()
+  test('a waiting claim ends when its caller aborts the request, and then takes no job', async () => {
+    const queue = queueOn(api)
     await stack.bridge.reset()
     const controller = new AbortController()
-    const waiting = post(queue, 'claim', { limit: 1, waitMs: 25_000 }, { signal: controller.signal })
-    await until(async () => (await asked()) > 2)
+    const waiting = queue.post('claim', { limit: 1, waitMs: 25_000 }, { signal: controller.signal })
+    await until(async () => (await asked()) > 0)
     controller.abort()
     await expect(waiting).rejects.toThrow()
     await expectNothingTaken(queue)
   })
 
-  /** A job that comes right afterwards is there for the next who asks. While a claim waits, it asks each second. */
-  async function expectNothingTaken(queue: string): Promise<void> {
-    const { id } = (await post(queue, 'jobs', { payload: 1 })).json
+  /** The next claim gets a job that is enqueued now. A waiting claim would ask every second. */
+  async function expectNothingTaken(queue: TestQueue): Promise<void> {
+    const { id } = (await queue.post('jobs', { payload: 1 })).json
     const endsAt = Date.now() + 1_500
-    while (Date.now() < endsAt)
-      expect((await call('GET', `/v1/queues/${queue}/jobs/${id}`)).json.state).toBe('pending')
-    expect((await post(queue, 'claim', { limit: 1 })).json.jobs).toMatchObject([{ id, token: 1 }])
-    await clean(queue)
+    while (Date.now() < endsAt) expect((await queue.get(`jobs/${id}`)).json.state).toBe('pending')
+    expect((await queue.post('claim', { limit: 1 })).json.jobs).toMatchObject([{ id, token: 1 }])
+    await expectConsistent(raw, queue.name)
   }
 })
 
 describe('the cron', () => {
-  test('delivers a delayed job, and takes back a lapsed one', async () => {
-    const queue = freshQueue()
-    await post(queue, 'jobs', { payload: 1 })
-    await post(queue, 'claim', { limit: 1, leaseMs: 10 })
-    await post(queue, 'jobs', { payload: 2, delayMs: 1_000 })
+  test('the cron promotes a delayed job and reaps a lapsed one', async () => {
+    const queue = queueOn(api)
+    await queue.post('jobs', { payload: 1 })
+    await queue.post('claim', { limit: 1, leaseMs: 10 })
+    await queue.post('jobs', { payload: 2, delayMs: 1_000 })
     await until(async () => {
       await stack.runCron()
-      return (await counts(queue)).pending === 2
+      return (await queue.counts()).pending === 2
     })
-    expect(await counts(queue)).toEqual({ pending: 2, active: 0, scheduled: 0, dead: 0 })
-    await clean(queue)
+    expect(await queue.counts()).toEqual({ pending: 2, active: 0, scheduled: 0, dead: 0 })
+    await expectConsistent(raw, queue.name)
   })
 
-  test('56: a queue that fails stops no other, and the event rejects afterwards', async () => {
-    const queues = [freshQueue(), freshQueue(), freshQueue()]
-    for (const queue of queues) await post(queue, 'jobs', { payload: 1, delayMs: 1 })
-    const broken = keyspace(queues[0] ?? '').schedule
+  test('56: a queue that fails does not stop the others, and the cron event then rejects', async () => {
+    const broken = queueOn(api)
+    const others = [queueOn(api), queueOn(api)]
+    for (const queue of [broken, ...others]) await queue.enqueue({ delayMs: 1 })
     await raw.send([
-      ['RENAME', broken, 'aside'],
-      ['SET', broken, 'x'],
+      ['RENAME', broken.keys.schedule, 'aside'],
+      ['SET', broken.keys.schedule, 'x'],
     ])
     await until(async () => {
       await expect(stack.runCron()).rejects.toThrow('exception')
-      const others = await Promise.all(queues.slice(1).map(counts))
-      return others.every(({ pending }) => pending === 1)
+      const counts = await Promise.all(others.map((queue) => queue.counts()))
+      return counts.every(({ pending }) => pending === 1)
     })
-    await raw.send([['RENAME', 'aside', broken]])
+    await raw.send([['RENAME', 'aside', broken.keys.schedule]])
     await stack.runCron()
-    expect((await counts(queues[0] ?? '')).pending).toBe(1)
-    for (const queue of queues) await clean(queue)
+    expect((await broken.counts()).pending).toBe(1)
+    await expectConsistent(raw, broken.name, ...others.map(({ name }) => name))
   })
 })
 
-describe('36: bodies of upstream answers', () => {
+describe('36: bodies of upstream responses', () => {
   const CONNECTIONS_OF_A_WORKER = 6
 
-  test('are all read, in the maintenance of 20 queues with half of the answers errors, and stall nothing', {
+  test('maintenance of 20 queues reads every response body even if half of the responses are errors', {
     timeout: START_TIMEOUT_MS,
   }, async () => {
     const upstream = await startFailingUpstream(() => stack.bridge.url)
@@ -294,7 +275,7 @@ describe('36: bodies of upstream answers', () => {
     onTestFinished(() => miniflare.dispose())
     const worker = (await miniflare.getWorker()) as unknown as ScheduledWorker
 
-    const queues = Array.from({ length: 20 }, freshQueue)
+    const queues = Array.from({ length: 20 }, () => freshQueue())
     const id = 'JOB0KHTOWnGLuC'
     await raw.send(
       queues.flatMap((queue) => [
@@ -316,7 +297,7 @@ describe('36: bodies of upstream answers', () => {
 
     upstream.failing = false
     expect((await worker.scheduled({ cron: '* * * * *' })).outcome).toBe('ok')
-    for (const queue of queues) await clean(queue)
+    await expectConsistent(raw, ...queues)
   })
 })
 
@@ -329,51 +310,51 @@ describe('60: the scripts', () => {
       .digest('hex'),
   )
 
-  test('that the Worker sends are the bytes of the files: Redis knows each under its pinned SHA-1', async () => {
-    const queue = freshQueue()
+  test('the Worker sends the bytes of the script files, so that Redis knows each under its pinned SHA-1', async () => {
+    const queue = queueOn(api)
     await raw.send([['SCRIPT', 'FLUSH']])
     const id = 'JOB0KHTOWnGLuC'
-    await post(queue, 'jobs', { payload: 1 })
-    await post(queue, 'claim', {})
-    await post(queue, 'claim', { limit: 1 })
-    await post(queue, 'settle', { items: [{ id, token: 1, action: 'complete' }] })
-    for (const action of ['complete', 'retry']) await post(queue, `jobs/${id}/${action}`, { token: 1 })
-    for (const path of [`jobs/${id}/redrive`, 'redrive', 'promote', 'reap']) await post(queue, path)
-    let step = (await post(queue, 'audit')).json
-    while (step.cursor !== undefined) step = (await post(queue, 'audit', { cursor: step.cursor })).json
-    await post(queue, 'drain', { state: 'dead' })
-    await call('PUT', `/v1/queues/${queue}/jobs/${id}/schedule`, { delayMs: 1 })
-    await call('DELETE', `/v1/queues/${queue}/jobs/${id}`)
-    await call('GET', `/v1/queues/${queue}/jobs`)
+    await queue.post('jobs', { payload: 1 })
+    await queue.post('claim', {})
+    await queue.post('claim', { limit: 1 })
+    await queue.post('settle', { items: [{ id, token: 1, action: 'complete' }] })
+    for (const action of ['complete', 'retry']) await queue.post(`jobs/${id}/${action}`, { token: 1 })
+    for (const path of [`jobs/${id}/redrive`, 'redrive', 'promote', 'reap']) await queue.post(path)
+    let step = (await queue.post('audit')).json
+    while (step.cursor !== undefined) step = (await queue.post('audit', { cursor: step.cursor })).json
+    await queue.post('purge', { state: 'dead' })
+    await queue.put(`jobs/${id}/schedule`, { delayMs: 1 })
+    await queue.remove(id)
+    await queue.get(`jobs`)
     await stack.runCron()
     const [known] = await raw.send([['SCRIPT', 'EXISTS', ...pinned]])
     const missing = files.filter((_, nth) => Array.isArray(known) && known[nth] !== 1)
-    // The contract's enqueue is for other clients: this service enqueues in batches of one or more.
+    // `enqueue` is for other clients: this service enqueues with the batch script.
     expect(missing).toEqual(['enqueue.lua'])
   })
 
-  test('that are not the pinned ones are not run', async () => {
-    const queue = freshQueue()
-    await post(queue, 'jobs', { payload: 1 })
+  test('the Worker does not run a script whose SHA-1 is not the pinned one', async () => {
+    const queue = queueOn(api)
+    await queue.post('jobs', { payload: 1 })
     await raw.send([['SCRIPT', 'FLUSH']])
     const sha1 = createHash('sha1').update('x').digest('base64')
     stack.bridge.answer({ status: 200, body: JSON.stringify([{ result: sha1 }]) }, { match: 'LOAD' })
-    const answer = await post(queue, 'claim', { limit: 1 })
+    const answer = await queue.post('claim', { limit: 1 })
     await stack.bridge.reset()
     expect([answer.status, answer.json.code]).toEqual([503, 'upstream'])
-    expect((await counts(queue)).pending).toBe(1)
+    expect((await queue.counts()).pending).toBe(1)
   })
 })
 
 describe('the module', () => {
-  test('is at most 120 KB gzipped, and one file', async () => {
+  test('the built Worker is one file of at most 120 KB gzipped', async () => {
     const built = await buildWorker()
     expect(Object.keys(built.modules)).toHaveLength(1)
     expect(built.gzippedBytes).toBeLessThanOrEqual(120 * KIB)
   })
 
-  test('does nothing while it loads: no I/O, no timer, no clock, nothing random', async () => {
-    // workerd itself refuses I/O and randomness at load; that it started shows their absence. This shows the rest.
+  test('the module loads without I/O, timers or random numbers', async () => {
+    // workerd itself rejects I/O and random numbers at load. This test shows the rest.
     vi.resetModules()
     const spies = [
       vi.spyOn(globalThis, 'fetch'),
@@ -390,7 +371,7 @@ describe('the module', () => {
   })
 })
 
-describe('Redis goes away', () => {
+describe('Redis is unavailable', () => {
   const ID = 'JOB0KHTOWnGLuC'
   const ROUTES = [
     ['POST', '/v1/queues/{q}/jobs', { payload: 1 }],
@@ -416,11 +397,11 @@ describe('Redis goes away', () => {
   ] as const
 
   async function everyRouteIs503(withinMs: number): Promise<void> {
-    const queue = freshQueue()
+    const queue = queueOn(api)
     const answers = await Promise.all(
       ROUTES.map(async ([method, path, body]) => {
         const startedAt = Date.now()
-        const answer = await call(method, path.replace('{q}', queue), body)
+        const answer = await api.call(method, path.replace('{q}', queue.name), body)
         return { path, took: Date.now() - startedAt, ...answer }
       }),
     )
@@ -429,25 +410,26 @@ describe('Redis goes away', () => {
       expect(headers.get('Retry-After'), path).toMatch(/^[1-9]\d*$/)
       expect(took, path).toBeLessThan(withinMs)
     }
-    expect((await call('GET', '/readyz')).status).toBe(503)
-    expect((await call('GET', '/healthz')).status).toBe(200)
+    expect((await api.call('GET', '/readyz')).status).toBe(503)
+    expect((await api.call('GET', '/healthz')).status).toBe(200)
   }
 
-  test('and does not answer: every route is 503 within its timeout', async () => {
+  test('every route returns 503 within its timeout when Redis does not answer', async () => {
     stack.bridge.delay(REDIS_TIMEOUT_MS * 3, { times: Number.POSITIVE_INFINITY })
     onTestFinished(() => stack.bridge.reset())
     await everyRouteIs503(REDIS_TIMEOUT_MS * 2.5)
   })
 
-  test('and is stopped: every route is 503 at once, and works again when it is back, without a restart', async () => {
+  test('every route returns 503 while Redis is stopped and works again afterwards without a restart', async () => {
     const { port } = redis
     await redis.stop()
     await everyRouteIs503(REDIS_TIMEOUT_MS * 2.5)
     redis = await startRedis({ port })
-    const queue = freshQueue()
-    await until(async () => (await post(queue, 'jobs', { payload: 1 })).status === 201, 10_000)
-    expect((await post(queue, 'claim', { limit: 1 })).json.jobs).toHaveLength(1)
-    expect((await call('GET', '/readyz')).status).toBe(200)
+    const queue = queueOn(api)
+    await until(async () => (await queue.post('jobs', { payload: 1 })).status === 201, 10_000)
+    expect((await queue.post('claim', { limit: 1 })).json.jobs).toHaveLength(1)
+    // A report is repeated for five seconds.
+    await until(async () => (await api.call('GET', '/readyz')).status === 200, 10_000)
     await stack.runCron()
   })
 })

@@ -1,2 +1,2 @@
 /** The queue's Worker: the HTTP API, the cron, and the service for other Workers. */
-export { default, QueueService } from 'echomq-edge/worker'
+export { default, QueueBell, QueueService } from 'echomq-edge/worker'

@@ -1,41 +1,31 @@
-/** `echomq-edge claim`: takes jobs, each with a lease. */
-import { Command } from 'commander'
-import { type ConnectionOptions, queueOf, urlOption } from '../connection.ts'
-import { EXIT } from '../exit-codes.ts'
-import { jobJson, payloadText, print } from '../output.ts'
+/** `echomq-edge claim`: claims jobs, each with a lease. */
+import { type CommonOptions, defineCommand, option } from '../command.ts'
+import { queueOf } from '../connection.ts'
+import { EXIT } from '../failure.ts'
+import { jobJson, payloadText, print, printError } from '../output.ts'
 import { formatDuration, parseDuration, parseLimit } from '../values.ts'
 
-type Options = ConnectionOptions & {
-  readonly limit?: number
-  readonly lease?: number
-  readonly wait?: number
-  readonly json?: true
-}
+type Options = CommonOptions & { readonly limit?: number; readonly lease?: number; readonly wait?: number }
 
-export function claimCommand(): Command {
-  return new Command('claim')
-    .summary('take jobs, each with a lease')
-    .description(
-      'Takes the oldest jobs of a queue and prints each with its id, its token and its payload. Complete a job, or give it back, with its id and token before its lease is over: then somebody else may have it.',
-    )
-    .argument('<queue>')
-    .option('--limit <count>', 'how many at most, up to 100 (default: 1)', parseLimit)
-    .option('--lease <duration>', "how long they are held (default: the queue's)", parseDuration)
-    .option('--wait <duration>', 'how long to wait for a job, up to 25s (default: not at all)', parseDuration)
-    .addOption(urlOption())
-    .option('--json', 'print each job as a line of JSON')
-    .addHelpText(
-      'after',
-      `
-Exits with 3 when there is no job.
-
-Examples:
-  $ echomq-edge claim emails
-  $ echomq-edge claim emails --limit 10 --lease 2m --wait 20s --json
-  $ echomq-edge claim emails --json | jq -r '"\\(.id) \\(.token)"'`,
-    )
-    .action(run)
-}
+export const claimCommand = defineCommand({
+  usage: 'claim <queue>',
+  summary: 'claim jobs, each with a lease',
+  description:
+    'Claims the oldest jobs of a queue and prints each with its id, its fencing token and its payload. Complete or return a job, with its id and token, before its lease lapses: then another consumer may claim it.',
+  options: [
+    option('--limit <count>', 'at most this many jobs, up to 100 (default: 1)', parseLimit),
+    option('--lease <duration>', "length of the leases (default: the queue's)", parseDuration),
+    option('--wait <duration>', 'how long to wait for a job, up to 60s (default: 0s)', parseDuration),
+  ],
+  json: 'print each job as a line of JSON',
+  notes: 'Exits with 3 when there is no job.',
+  examples: [
+    'claim emails',
+    'claim emails --limit 10 --lease 2m --wait 20s --json',
+    `claim emails --json | jq -r '"\\(.id) \\(.token)"'`,
+  ],
+  run,
+})
 
 async function run(name: string, { limit, lease, wait, ...options }: Options): Promise<void> {
   const jobs = await queueOf(name, options).claim({ limit, leaseMs: lease, waitMs: wait })
@@ -45,5 +35,13 @@ async function run(name: string, { limit, lease, wait, ...options }: Options): P
   }
   if (jobs.length > 0) return
   process.exitCode = EXIT.nothing
-  if (!options.json) process.stderr.write('There is no job to claim.\n')
+  // A token that may only consume cannot see this.
+  const isPaused = await queueOf(name, options)
+    .stats()
+    .then(
+      ({ paused }) => paused,
+      () => false,
+    )
+  if (isPaused) printError('The queue is paused: claims return no job.')
+  else if (!options.json) printError('There is no job to claim.')
 }

@@ -1,8 +1,8 @@
 /**
- * `echomq-edge dev`: the local stack for those who have the package and no clone.
+ * `echomq-edge dev`: the local stack for users of the package, without a clone.
  *
- * It is the project's own command. What it needs beyond the package is an optional peer dependency, and named with
- * the command that installs it when it is missing; the Worker comes built with the package.
+ * It is the project's own command, with a built Worker. It needs one package more, miniflare, checks its version, and
+ * says how to install it.
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -11,11 +11,12 @@ import { devCommand } from '../../stack/dev-command.ts'
 import type { BuiltWorker } from '../../stack/wrangler.ts'
 import { PACKAGE } from '../package-json.ts'
 
-const OLDEST_NODE = 24
+/** Older ones cannot run workerd's host. */
+const OLDEST_NODE = 22
 
 export function localStackCommand(): Command {
   return devCommand({ prepare, worker: builtWorker() })
-    .summary('a working queue on this machine')
+    .summary('run a working queue on this machine')
     .addHelpText(
       'after',
       `
@@ -30,27 +31,34 @@ Examples:
 
 /** @throws {Error} that says what to do, when the stack cannot run here. */
 function prepare(): void {
-  // First, because an older Node has no use for the packages.
+  // Checked first, because an older Node cannot use the packages.
   if (Number.parseInt(process.versions.node, 10) < OLDEST_NODE)
     throw new Error(`The local stack needs Node ${OLDEST_NODE} or newer; this is ${process.versions.node}.`)
-  const missing = PACKAGE.optionalPeers.filter(([name]) => !isInstalled(name))
-  if (missing.length === 0) return
-  const packages = missing.map(([name, range]) => `${name}@${range}`).join(' ')
+  const installed = installedVersion('miniflare')
+  if (installed === PACKAGE.miniflare) return
+  const found = installed === undefined ? '' : ` This project has ${installed}.`
   throw new Error(
-    `The local stack needs more than the package. In the project where echomq-edge is installed:\n\n  npm install --save-dev ${packages}\n\nA copy that npx fetched for once (\`npx -p\`), or that is installed globally, does not see them.`,
+    `The local stack needs miniflare ${PACKAGE.miniflare}.${found} In the project where echomq-edge is installed, run:\n\n  npm install --save-dev miniflare@${PACKAGE.miniflare}\n\nA copy that npx fetched for once (\`npx -p\`), or that is installed globally, does not see it.`,
   )
 }
 
-function isInstalled(name: string): boolean {
+/** Returns undefined when the package is not installed. */
+function installedVersion(name: string): string | undefined {
+  let folder: URL
   try {
-    import.meta.resolve(name)
-    return true
+    folder = new URL('.', import.meta.resolve(name))
   } catch {
-    return false
+    return undefined
   }
+  for (; folder.pathname !== '/'; folder = new URL('..', folder)) {
+    const file = new URL('package.json', folder)
+    const manifest = existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : undefined
+    if (manifest?.name === name) return manifest.version
+  }
+  return undefined
 }
 
-/** As `npm pack` put it beside this file; in a clone there is none, and it is built from the sources. */
+/** The Worker that `npm pack` put beside this file. A clone has none, and builds it from the sources. */
 function builtWorker(): (() => BuiltWorker) | undefined {
   const file = new URL('worker.json', import.meta.url)
   if (!existsSync(file)) return undefined

@@ -1,15 +1,15 @@
-/** `echomq-edge enqueue`: puts one job into a queue, or one for each line of its input. */
-import { Command } from 'commander'
+/** `echomq-edge enqueue`: enqueues one job, or one job per line of the input. */
 import type { EnqueueOptions, EnqueueResult, Queue } from '../../client/index.ts'
-import { type ConnectionOptions, queueOf, urlOption } from '../connection.ts'
-import { EXIT, exitCodeOf } from '../exit-codes.ts'
-import { print, printJson } from '../output.ts'
+import { type CommonOptions, defineCommand, option } from '../command.ts'
+import { queueOf } from '../connection.ts'
+import { EXIT, exitCodeOf, UsageError } from '../failure.ts'
+import { plain, print, printError, printJson } from '../output.ts'
 import { jsonOf, readText } from '../payload.ts'
-import { startProgress } from '../progress.ts'
-import { UsageError } from '../usage-error.ts'
+import { bar, showStatus } from '../terminal.ts'
 import { parseCount, parseDuration, parseInstant } from '../values.ts'
 
-type Options = ConnectionOptions & {
+type Options = CommonOptions & {
+  readonly file?: string
   readonly text?: true
   readonly lines?: true
   readonly delay?: number
@@ -19,60 +19,61 @@ type Options = ConnectionOptions & {
   readonly key?: string
   readonly keyTtl?: number
   readonly maxAttempts?: number
-  readonly json?: true
 }
 
-/** What one request takes. */
-const BATCH = 1000
-/** Lines that are named when they are no JSON. */
+/** No deployment accepts a larger request. */
+const MAX_PAYLOAD_MIB = 10
+/** All lines are read before the first is sent. */
+const MAX_LINES_MIB = 256
+/** Jobs per request: the API accepts at most 1000. */
+const STEP = 1000
+/** At most this many malformed lines are named. */
 const MAX_NAMED = 10
 
-export function enqueueCommand(): Command {
-  return new Command('enqueue')
-    .summary('put a job into a queue')
-    .description(
-      'Puts a job into a queue and prints its id. The payload is JSON: an argument, @file, or stdin. It is stored as it is written.',
-    )
-    .argument('<queue>')
-    .argument('[payload]', 'JSON, @file, or - for stdin (default: stdin)')
-    .option('--text', 'the payload is text, not JSON')
-    .option('--lines', 'one job for each line of the payload; empty lines are skipped')
-    .option('--delay <duration>', 'how long to wait before the job may run', parseDuration)
-    .option('--run-at <instant>', 'before which instant it does not run', parseInstant)
-    .option(
+export const enqueueCommand = defineCommand({
+  usage: 'enqueue <queue> [payload]',
+  summary: 'enqueue a job',
+  description:
+    'Enqueues a job and prints its id. The payload is JSON: an argument, a file, or stdin. It is stored exactly as it is written.',
+  arguments: { '[payload]': 'JSON, or - for stdin (default: stdin)' },
+  options: [
+    option('--file <path>', 'read the payload from this file'),
+    option('--text', 'the payload is text, not JSON'),
+    option('--lines', 'one job per line of the payload; empty lines are skipped'),
+    option('--delay <duration>', 'delay before the job may run', parseDuration),
+    option('--run-at <instant>', 'earliest instant at which the job may run', parseInstant),
+    option(
       '--start-by <instant>',
-      'if nobody has started it by then, it goes to the dead letters',
+      'a job not started by this instant goes to the dead letters',
       parseInstant,
-    )
-    .option('--key <key>', 'idempotency key: the same key makes no second job')
-    .option('--key-ttl <duration>', 'how long the key is remembered (default: 10m)', parseDuration)
-    .option('--max-attempts <count>', 'how often it may be started; 0: no limit', parseCount)
-    .option('--id <id>', 'a job id of your own, instead of a minted one')
-    .addOption(urlOption())
-    .option('--json', 'print the result as JSON, one line for each job')
-    .addHelpText(
-      'after',
-      `
-With --lines nothing is sent when any line is no JSON. A line that the API refuses is named, and the others are enqueued.
-
-Examples:
-  $ echomq-edge enqueue emails '{"to":"ada@example.com"}'
-  $ echomq-edge enqueue emails @mail.json --delay 5m --key welcome-42
-  $ echo '{"to":"ada@example.com"}' | echomq-edge enqueue emails
-  $ echomq-edge enqueue emails @mails.ndjson --lines`,
-    )
-    .action(run)
-}
+    ),
+    option('--key <key>', 'idempotency key: a repeat of the key creates no second job'),
+    option('--key-ttl <duration>', 'how long the key is remembered (default: 10m)', parseDuration),
+    option('--max-attempts <count>', 'budget: how often the job may be started; 0: no limit', parseCount),
+    option('--id <id>', 'id of the job, instead of a minted one'),
+  ],
+  json: 'print the result as JSON, one line per job',
+  notes:
+    'With --lines, nothing is sent when a line is not JSON. A line that the API rejects is named, and the others are\nenqueued.',
+  examples: [
+    `enqueue emails '{"to":"ada@example.com"}'`,
+    'enqueue emails --file mail.json --delay 5m --key welcome-42',
+    'enqueue emails < mail.json',
+    'enqueue emails --file mails.ndjson --lines',
+  ],
+  run,
+})
 
 async function run(name: string, argument: string | undefined, options: Options): Promise<void> {
   const queue = queueOf(name, options, options.text ? 'text' : 'json')
   const read = options.text ? (text: string) => text : jsonOf
-  const text = await readText(argument)
-  if (options.lines) return enqueueLines(queue, linesOf(text, read), options)
+  const { file, lines } = options
+  const text = await readText({ argument, file, maxMib: lines ? MAX_LINES_MIB : MAX_PAYLOAD_MIB })
+  if (lines) return enqueueLines(queue, linesOf(text, read), options)
 
   const payload = read(text)
   if (payload === undefined)
-    throw new UsageError('The payload is no JSON. With --text it is stored as the text that it is.')
+    throw new UsageError('The payload is not JSON. To store it as text, give --text.')
   const { id, status } = await queue.enqueue(payload, jobOptions(options))
   if (options.json) printJson({ id, status })
   else print(`${id} ${status}`)
@@ -84,14 +85,14 @@ function jobOptions({ delay, runAt, startBy, id, key, keyTtl, maxAttempts }: Opt
 
 type Line = { readonly line: number; readonly payload: string }
 
-/** @throws {UsageError} that names the lines that are no JSON, before anything is sent. */
+/** @throws {UsageError} that names the lines that are not JSON, before anything is sent. */
 function linesOf(text: string, read: (line: string) => string | undefined): Line[] {
   const lines = text.split(/\r?\n/).map((line, nth) => ({ line: nth + 1, text: line, payload: read(line) }))
   const wrong = lines.filter((line) => line.text && line.payload === undefined).map(({ line }) => line)
   if (wrong.length > 0) {
     const named = `${wrong.slice(0, MAX_NAMED).join(', ')}${wrong.length > MAX_NAMED ? ', ...' : ''}`
     const which = wrong.length === 1 ? `Line ${named} is` : `Lines ${named} are`
-    throw new UsageError(`${which} no JSON. Nothing was enqueued. With --text each line is stored as it is.`)
+    throw new UsageError(`${which} not JSON. Nothing was enqueued. To store each line as text, give --text.`)
   }
   return lines.flatMap(({ line, text, payload }) =>
     text && payload !== undefined ? [{ line, payload }] : [],
@@ -100,28 +101,27 @@ function linesOf(text: string, read: (line: string) => string | undefined): Line
 
 async function enqueueLines(queue: Queue<string>, lines: readonly Line[], options: Options): Promise<void> {
   if (options.id !== undefined || options.key !== undefined)
-    throw new UsageError('--id and --key are for one job; with --lines each job has its own.')
-  const progress = startProgress('enqueued')
+    throw new UsageError('--id and --key are for one job and exclude --lines.')
   const tally = new Map<string, number>()
-  for (let at = 0; at < lines.length; at += BATCH) {
-    const batch = lines.slice(at, at + BATCH)
+  for (let at = 0; at < lines.length; at += STEP) {
+    const batch = lines.slice(at, at + STEP)
     const items = batch.map(({ payload }) => ({ ...jobOptions(options), payload }))
     const results = await queue.enqueueMany(items).catch((error: unknown) => {
-      progress.clear()
-      if (at > 0) process.stderr.write(`Lines before line ${batch[0]?.line} were sent, none from there on.\n`)
+      showStatus('')
+      if (at > 0) printError(`The lines before line ${batch[0]?.line} were sent, and none after them.`)
       throw error
     })
-    progress.show(at + items.length, lines.length)
+    showStatus(`enqueued ${bar(at + items.length, lines.length)}`)
     results.forEach((result, nth) => {
       const outcome = 'error' in result ? 'refused' : result.status
       tally.set(outcome, (tally.get(outcome) ?? 0) + 1)
       const line = batch[nth]?.line
-      if ('error' in result) process.exitCode ??= exitCodeOf(result.error.code)
+      if ('error' in result) process.exitCode ??= exitCodeOf(result.error)
       if (options.json) printJson(lineOf(result, line))
-      else if ('error' in result) process.stderr.write(`line ${line}: ${result.error.message}\n`)
+      else if ('error' in result) printError(plain(`line ${line}: ${result.error.message}`))
     })
   }
-  progress.clear()
+  showStatus('')
   if (options.json) return
   print([...tally].map(([outcome, count]) => `${count} ${outcome}`).join(', ') || 'nothing to enqueue')
   if (tally.size === 0) process.exitCode = EXIT.nothing

@@ -1,45 +1,25 @@
 /** `echomq-edge queues`: the queues that the token may see, and their numbers. */
-import { Command } from 'commander'
 import type { QueueStats } from '../../client/index.ts'
-import { type ConnectionOptions, transportTo, urlOption } from '../connection.ts'
-import { EXIT } from '../exit-codes.ts'
-import { printJson, printTable } from '../output.ts'
+import { type CommonOptions, defineCommand } from '../command.ts'
+import { listQueues } from '../connection.ts'
+import { EXIT } from '../failure.ts'
+import { printError, printJson, printTable } from '../output.ts'
 
-type Options = ConnectionOptions & { readonly json?: true }
-type Page = { readonly queues: readonly QueueStats[]; readonly cursor?: string }
+export const queuesCommand = defineCommand({
+  usage: 'queues',
+  summary: 'list the queues and their numbers',
+  description: 'Prints the queues that the token may see, each with its number of jobs in each state.',
+  json: 'print the numbers of each queue as a line of JSON',
+  notes: 'Exits with 3 when there is no queue.',
+  examples: ['queues', "queues --json | jq -r 'select(.counts.dead > 0) | .queue'"],
+  run,
+})
 
-export function queuesCommand(): Command {
-  return new Command('queues')
-    .summary('the queues and their numbers')
-    .description('Prints the queues that the token may see, each with how many jobs it has in each state.')
-    .addOption(urlOption())
-    .option('--json', 'print the numbers of each queue as a line of JSON')
-    .addHelpText(
-      'after',
-      `
-Exits with 3 when there is none.
-
-Examples:
-  $ echomq-edge queues
-  $ echomq-edge queues --json | jq -r 'select(.counts.dead > 0) | .queue'`,
-    )
-    .action(run)
-}
-
-async function run(options: Options): Promise<void> {
-  const { repeat, send } = transportTo(options)
-  const queues: QueueStats[] = []
-  let cursor: string | undefined
-  do {
-    const query: string = cursor === undefined ? '' : `?${new URLSearchParams({ cursor })}`
-    const page = await repeat(() => send<Page>(`/v1/queues${query}`, 'queues'))
-    queues.push(...page.queues)
-    cursor = page.cursor
-  } while (cursor !== undefined)
-
+async function run(options: CommonOptions): Promise<void> {
+  const queues = await listQueues(options)
   if (queues.length === 0) {
     process.exitCode = EXIT.nothing
-    if (!options.json) process.stderr.write('There is no queue.\n')
+    if (!options.json) printError('There is no queue.')
   } else if (options.json) queues.forEach(printJson)
   else printTable(queues.map(rowOf))
 }

@@ -1,54 +1,45 @@
 /**
  * `echomq-edge watch`: the live numbers of a queue. On a terminal they are redrawn in place, with a bar while the
- * queue drains; elsewhere each look is a line.
+ * backlog shrinks; elsewhere each reading is a line.
  *
- * A look that fails for a reason that may pass is said and not the end. Ctrl-C is the ordinary way to stop.
+ * A retryable failure is printed and does not end the command. Ctrl-C is the ordinary way to stop.
  */
 import { setTimeout } from 'node:timers/promises'
-import { Command, InvalidArgumentError, Option } from 'commander'
+import { InvalidArgumentError } from 'commander'
 import { EchoMQError, type Queue, type QueueStats } from '../../client/index.ts'
-import { type ConnectionOptions, queueOf, urlOption } from '../connection.ts'
-import { causeOf } from '../error-text.ts'
-import { print, printJson } from '../output.ts'
-import { createScreen } from '../screen.ts'
+import { type CommonOptions, defineCommand, option } from '../command.ts'
+import { queueOf } from '../connection.ts'
+import { causeOf } from '../failure.ts'
+import { plain, print, printError, printJson } from '../output.ts'
+import { createScreen } from '../terminal.ts'
 import { parseDuration } from '../values.ts'
 import { createTrend, watchLine, watchScreen } from '../watch-view.ts'
 
-type Options = ConnectionOptions & {
-  readonly interval: number
-  readonly untilEmpty?: true
-  readonly json?: true
-}
+type Options = CommonOptions & { readonly interval: number; readonly untilEmpty?: true }
 
-export function watchCommand(): Command {
-  return new Command('watch')
-    .summary('live numbers of a queue')
-    .description(
-      'Shows the numbers of a queue as they change, with its pace and a progress bar while it drains. Stop it with Ctrl-C.',
-    )
-    .argument('<queue>')
-    .addOption(
-      new Option('--interval <duration>', 'between two looks, at least 200ms')
-        .argParser(parseInterval)
-        .default(1000, '1s'),
-    )
-    .option('--until-empty', 'end with 0 once nothing is pending, active or scheduled')
-    .addOption(urlOption())
-    .option('--json', 'print each look as a line of JSON')
-    .addHelpText(
-      'after',
-      `
-Each look is one request. Where stdout is no terminal it is one line.
+export const watchCommand = defineCommand({
+  usage: 'watch <queue>',
+  summary: 'show live numbers of a queue',
+  description:
+    'Shows the numbers of a queue as they change, with the pace and a progress bar while the backlog shrinks. Stop it with Ctrl-C.',
+  options: [
+    option('--interval <duration>', 'between two readings, at least 200ms', parseInterval).default(
+      1000,
+      '1s',
+    ),
+    option('--until-empty', 'exit with 0 once no job is pending, active or scheduled'),
+  ],
+  json: 'print each reading as a line of JSON',
+  notes: 'Each reading is one request. Where stdout is not a terminal, it is one line.',
+  examples: [
+    'watch emails',
+    'watch emails --until-empty --interval 5s',
+    'watch emails --json | jq -c .counts',
+  ],
+  run,
+})
 
-Examples:
-  $ echomq-edge watch emails
-  $ echomq-edge watch emails --until-empty --interval 5s
-  $ echomq-edge watch emails --json | jq -c .counts`,
-    )
-    .action(run)
-}
-
-/** Each look is a request that is paid for, and nobody reads faster. */
+/** Each reading is a billed request, and nobody reads faster. */
 const MIN_INTERVAL_MS = 200
 
 function parseInterval(text: string): number {
@@ -65,33 +56,35 @@ async function run(name: string, options: Options): Promise<void> {
   const show = options.json ? printJson : showTo(process.stdout)
 
   while (!signal.aborted) {
-    const stats = await look(queue, signal)
+    const stats = await read(queue, signal)
     if (stats !== undefined) show(stats)
     if (options.untilEmpty && stats !== undefined && isEmpty(stats)) return
     await setTimeout(options.interval, undefined, { signal }).catch(() => {})
   }
 }
 
-const isEmpty = ({ counts }: QueueStats): boolean => counts.pending + counts.active + counts.scheduled === 0
+function isEmpty({ counts }: QueueStats): boolean {
+  return counts.pending + counts.active + counts.scheduled === 0
+}
 
-/** The numbers now, or undefined when there are none for the moment. */
-async function look(queue: Queue<string>, signal: AbortSignal): Promise<QueueStats | undefined> {
+/** The current numbers, or undefined when they cannot be read at the moment. */
+async function read(queue: Queue<string>, signal: AbortSignal): Promise<QueueStats | undefined> {
   try {
     return await queue.stats({ signal })
   } catch (error) {
     if (signal.aborted) return undefined
     if (!(error instanceof EchoMQError) || !error.retryable) throw error
-    process.stderr.write(`${[error.message, causeOf(error)].filter(Boolean).join('  ')}\n`)
+    printError(plain([error.message, causeOf(error)].filter(Boolean).join('  ')))
     return undefined
   }
 }
 
 function showTo(output: NodeJS.WriteStream): (stats: QueueStats) => void {
   const follow = createTrend()
-  const screen = output.isTTY ? createScreen(output) : undefined
+  const draw = output.isTTY ? createScreen(output) : undefined
   return (stats) => {
     const trend = follow(performance.now(), stats)
-    if (screen === undefined) print(watchLine(stats, trend))
-    else screen.draw(watchScreen(stats, trend))
+    if (draw === undefined) print(watchLine(stats, trend))
+    else draw(watchScreen(stats, trend))
   }
 }

@@ -7,9 +7,11 @@ import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { type HttpBindings, serve } from '@hono/node-server'
 import { Hono } from 'hono'
+import { type Cleanup, startWithCleanup } from '../cleanup.ts'
 import { LOCALHOST } from '../ports.ts'
 import { connectResp, type Resp } from '../resp.ts'
 import { createApi, type Tokens } from './api.ts'
+import { localCallersOnly } from './callers.ts'
 import { createExecutor, type Replica } from './execute.ts'
 import { type CommandTable, parseCommandTable } from './policy.ts'
 import { createTestMode, type TestMode } from './test-mode.ts'
@@ -46,17 +48,19 @@ const MAX_REQUEST_BYTES = 10 * 1024 * 1024
  */
 export function createBridge(options: BridgeOptions & { readonly testMode: true }): Promise<TestBridge>
 export function createBridge(options: BridgeOptions): Promise<Bridge>
-export async function createBridge(options: BridgeOptions): Promise<Bridge | TestBridge> {
-  const { redisUrl, token, readOnlyToken, maxRequestBytes = MAX_REQUEST_BYTES } = options
-  await using parts = new AsyncDisposableStack()
+export function createBridge(options: BridgeOptions): Promise<Bridge | TestBridge> {
+  return startWithCleanup((parts) => startBridge(options, parts))
+}
 
+async function startBridge(options: BridgeOptions, parts: Cleanup): Promise<Bridge | TestBridge> {
+  const { redisUrl, token, readOnlyToken, maxRequestBytes = MAX_REQUEST_BYTES } = options
   const primary = await connectResp(redisUrl)
   parts.defer(primary.close)
   const table = await readCommandTable(primary)
   let replica: () => Replica | undefined = () => undefined
   const executor = createExecutor({ primary, table, maxRequestBytes, replica: () => replica() })
 
-  const app = new Hono<{ Bindings: HttpBindings }>()
+  const app = new Hono<{ Bindings: HttpBindings }>().use(localCallersOnly)
   let testMode: TestMode | undefined
   if (options.testMode) {
     const { mode, ...more } = await createTestMode({ redisUrl, primary, token, version: executor.version })
@@ -71,18 +75,12 @@ export async function createBridge(options: BridgeOptions): Promise<Bridge | Tes
   parts.defer(() => close(server))
   const { port } = server.address() as AddressInfo
 
-  // From here on the parts live until `stop`.
-  const running = parts.move()
-  let stopping: Promise<void> | undefined
   return {
     ...testMode,
     url: `http://${LOCALHOST}:${port}`,
     port,
     token,
-    stop() {
-      stopping ??= running.disposeAsync()
-      return stopping
-    },
+    stop: parts.run,
   }
 }
 

@@ -7,11 +7,11 @@ import { fileURLToPath } from 'node:url'
 
 const MAIN = fileURLToPath(new URL('../../../src/cli/main.ts', import.meta.url))
 
-/** Every start would strip the types of the same files again, which takes longer than most commands. */
+/** The cache keeps the stripped types: stripping them at every start takes longer than most commands. */
 const SHARED_ENV = { PATH: process.env['PATH'], NODE_COMPILE_CACHE: join(tmpdir(), 'emq-compile-cache') }
 
 export type Surroundings = {
-  /** All of the environment that the commands look at. */
+  /** The whole environment of the command. */
   readonly env?: Readonly<Record<string, string>>
   readonly stdin?: string
   readonly cwd?: string
@@ -30,19 +30,20 @@ function follow(child: ChildProcessWithoutNullStreams): Running {
   return { child, ended }
 }
 
-/** Starts it with nothing on stdin, or with a text. */
+/** Starts the command line with this text on stdin. */
 export function startCli(args: readonly string[], { env = {}, stdin = '', cwd }: Surroundings = {}): Running {
   const child = spawn(process.execPath, [MAIN, ...args], { env: { ...SHARED_ENV, ...env }, cwd })
-  // A command that reads nothing may have ended before everything was written.
+  // A command that reads no stdin may end before everything is written.
   child.stdin.on('error', () => {})
   child.stdin.end(stdin)
   return follow(child)
 }
 
-export const runCli = (args: readonly string[], surroundings?: Surroundings): Promise<Ended> =>
-  startCli(args, surroundings).ended
+export function runCli(args: readonly string[], surroundings?: Surroundings): Promise<Ended> {
+  return startCli(args, surroundings).ended
+}
 
-/** The same on a terminal of its own, as `script` makes one: what it shows is all in stdout. */
+/** Starts the command line on a terminal that `script` creates: `stdout` has everything that the terminal shows. */
 export function startCliOnTerminal(args: readonly string[], { env = {} }: Surroundings = {}): Running {
   const quoted = [process.execPath, MAIN, ...args].map((arg) => `'${arg.replaceAll("'", "'\\''")}'`).join(' ')
   return follow(

@@ -1,4 +1,5 @@
-/** What tests of consumers share: one that writes down its events, and handlers that end when they are told to. */
+/** Consumers that record their events, and handlers that end on command. */
+import { afterEach, expect, vi } from 'vitest'
 import {
   type ConsumeOptions,
   type Consumer,
@@ -20,29 +21,53 @@ const NAMES = ['completed', 'retried', 'dead', 'leaseLost', 'error', 'idle', 'st
 export type Consuming = {
   readonly consumer: Consumer<unknown>
   readonly seen: readonly Seen[]
-  /** The names of what was seen, idle left out. */
+  /** The names of the events, without idle. */
   names(): string[]
 }
 
-export function startConsuming(
-  api: FakeApi,
-  clock: FakeClock,
-  handler: Handler<unknown>,
-  options: ConsumeOptions = {},
-): Consuming {
-  const consumer = new EchoMQ(clientOf(api, clock)).queue('q').consume(handler, options)
-  const seen: Seen[] = []
-  for (const name of NAMES) {
-    consumer.on(name, (event) => {
-      seen.push({ name, event: { ...event }, at: clock.now() })
-    })
+/**
+ * Call at the top of a test file. `consume` starts a consumer and records its events; `own` takes one that the test
+ * started. After each test all of them are stopped, and a rejection that nobody handled fails the test.
+ */
+export function ownConsumers(surroundings: () => { readonly api: FakeApi; readonly clock: FakeClock }): {
+  consume(handler: Handler<unknown>, options?: ConsumeOptions): Consuming
+  own(consumer: Consumer<unknown>): Consumer<unknown>
+} {
+  const consumers: Consumer<unknown>[] = []
+  const unhandled = vi.fn()
+  process.on('unhandledRejection', unhandled)
+
+  afterEach(async () => {
+    const stopped = consumers.splice(0).map((consumer) => consumer.stop({ timeoutMs: 0 }))
+    await surroundings().clock.advance(1)
+    await Promise.all(stopped)
+    expect(unhandled).not.toHaveBeenCalled()
+  })
+
+  function own(consumer: Consumer<unknown>): Consumer<unknown> {
+    consumers.push(consumer)
+    return consumer
   }
-  return { consumer, seen, names: () => seen.map(({ name }) => name).filter((name) => name !== 'idle') }
+
+  return {
+    own,
+    consume(handler, options = {}) {
+      const { api, clock } = surroundings()
+      const consumer = own(new EchoMQ(clientOf(api, clock)).queue('q').consume(handler, options))
+      const seen: Seen[] = []
+      for (const name of NAMES) {
+        consumer.on(name, (event) => {
+          seen.push({ name, event: { ...event }, at: clock.now() })
+        })
+      }
+      return { consumer, seen, names: () => seen.map(({ name }) => name).filter((name) => name !== 'idle') }
+    },
+  }
 }
 
 export type Work = {
   readonly handler: Handler<unknown>
-  /** The ids of the jobs whose handlers were started. */
+  /** The ids of the jobs whose handlers have started. */
   readonly started: readonly string[]
   signal(id: string): AbortSignal
   end(id: string): void

@@ -1,20 +1,20 @@
 /**
- * As much of the HTTP API as the client's loop needs, in memory and on a fake clock, with faults on demand: for what
- * depends on time. That the client and the real API understand each other is tried in `story.test.ts`.
+ * The part of the HTTP API that the client's loop needs, in memory and on a fake clock, with faults on demand. It is for
+ * tests that depend on time; `story.test.ts` tests the client against the real API.
  */
 import type { FakeClock } from './fake-clock.ts'
 
-/** What happens to a request instead of being answered. */
+/** What happens to a request instead of a normal response. */
 export type Fault =
-  /** Carried out, but the answer is lost. */
+  /** Carried out, but the response is lost. */
   | 'lost'
   /** Not carried out, and the connection is reset. */
   | 'reset'
   /** Neither carried out nor answered. */
   | 'silent'
-  /** As `silent`, and aborting does not help either. */
+  /** Like `silent`, and an abort has no effect. */
   | 'deaf'
-  /** Answered like this, without being carried out. */
+  /** This response, without being carried out. */
   | { readonly status: number; readonly headers?: Record<string, string>; readonly body?: unknown }
   /** Carried out at once, answered later. */
   | { readonly slowMs: number }
@@ -23,9 +23,9 @@ export type Call = {
   readonly at: number
   readonly method: string
   readonly path: string
-  // biome-ignore lint/suspicious/noExplicitAny: a body is looked at field by field, and a wrong one fails the test
+  // biome-ignore lint/suspicious/noExplicitAny: tests check a body field by field
   readonly body: any
-  /** Hung up on before it was answered. */
+  /** Aborted before it was answered. */
   aborted: boolean
 }
 
@@ -37,7 +37,7 @@ type Row = {
   state: 'pending' | 'active' | 'scheduled' | 'dead'
   leaseEndsAt: number
   dueAt: number
-  /** The token whose lease was taken away. */
+  /** The token whose lease has lapsed. */
   lapsed: number
   lastError?: string
 }
@@ -45,26 +45,28 @@ type Row = {
 export type FakeApi = {
   readonly fetch: (url: string, init: RequestInit) => Promise<Response>
   readonly calls: readonly Call[]
-  /** The calls whose path ends like this. */
+  /** The calls whose path has this end. */
   to(end: string): Call[]
-  /** Faults for the next requests whose path ends like this, one each. */
+  /** Faults for the next requests whose path has this end, one for each. */
   fail(end: string, ...faults: Fault[]): void
-  /** One fault for all requests whose path ends like this, until it is called with none. */
+  /** One fault for all requests whose path has this end, until it is called without a fault. */
   failAlways(end: string, fault?: Fault): void
-  /** Puts jobs in, around the client. Answers their ids. */
+  /** Enqueues jobs without the client. Returns their ids. */
   put(...payloads: unknown[]): string[]
   readonly jobs: ReadonlyMap<string, Row>
-  /** Takes a job from whoever has it, and hands it to somebody else. */
+  /** Lets another consumer claim an active job. */
   steal(id: string): void
   readonly idleMs: number
 }
 
 const DEFAULT_LEASE_MS = 30_000
 const TOKEN = 'secret-token'
-const problem = (status: number, code: string, more: object = {}) => ({
-  status,
-  body: { type: '/docs', title: code, status, detail: 'as it is', code, requestId: 'r', ...more },
-})
+function problem(status: number, code: string, more: object = {}) {
+  return {
+    status,
+    body: { type: '/docs', title: code, status, detail: 'as it is', code, requestId: 'r', ...more },
+  }
+}
 
 export function createFakeApi(clock: FakeClock, idleMs = 1_000): FakeApi {
   const jobs = new Map<string, Row>()
@@ -270,7 +272,7 @@ export function createFakeApi(clock: FakeClock, idleMs = 1_000): FakeApi {
           reject(signal.reason)
         })
       })
-      // The client hangs up also after an answer; then nobody waits for this.
+      // The client also aborts after a response; then nothing awaits this.
       aborted.catch(() => {})
       const never = new Promise<never>(() => {})
       const fault = faultFor(call.path)
@@ -291,10 +293,12 @@ export function createFakeApi(clock: FakeClock, idleMs = 1_000): FakeApi {
   }
 }
 
-/** Options for a client of it. */
-export const clientOf = (api: FakeApi, clock: FakeClock) => ({
-  url: 'https://queue.example.com',
-  token: TOKEN,
-  fetch: api.fetch,
-  clock,
-})
+/** Options for a client of this API. */
+export function clientOf(api: FakeApi, clock: FakeClock) {
+  return {
+    url: 'https://queue.example.com',
+    token: TOKEN,
+    fetch: api.fetch,
+    clock,
+  }
+}

@@ -1,18 +1,20 @@
-/** A clock that stands still until a test moves it. */
+/** A clock that stands still until a test advances it. */
 import type { Clock } from '../../../src/client/index.ts'
 
 export type FakeClock = Clock & {
-  /** Moves time on, running each timer at its own instant, and what follows from it before the next. */
+  /** Advances time, runs each timer at its own instant, and settles before the next. */
   advance(ms: number): Promise<void>
-  /** Lets everything happen that needs no time. */
+  /** Lets everything finish that needs no time. */
   settle(): Promise<void>
-  /** Moves time on until a check holds; fails when it does not within so long. */
+  /** Advances time until a check holds; fails when it does not hold within this time. */
   advanceUntil(check: () => boolean, withinMs?: number): Promise<void>
-  /** Moves time on without running any timer, as a machine does that is busy or asleep. */
+  /** Advances time until a promise settles, and returns its value. */
+  during<T>(promise: Promise<T>): Promise<T>
+  /** Advances time without running a timer, like a machine that is busy or asleep. */
   freeze(ms: number): void
-  /** What `random` answers. */
+  /** The value that `random` returns. */
   chance: number
-  /** How many timers are armed. */
+  /** How many timers are set. */
   readonly timers: number
 }
 
@@ -22,7 +24,7 @@ export function createFakeClock(): FakeClock {
   let now = 0
   const timers = new Set<{ readonly at: number; readonly run: () => void }>()
 
-  // Answers pass through streams of the platform, which take some turns of the event loop but no time.
+  // Responses pass through streams of the platform, which take some turns of the event loop but no time.
   const settle = async (): Promise<void> => {
     for (let turn = 0; turn < 6; turn++) await new Promise((resolve) => setImmediate(resolve))
   }
@@ -53,6 +55,15 @@ export function createFakeClock(): FakeClock {
     },
     advance: (ms) => advanceTo(now + ms),
     settle,
+    async during(promise) {
+      let isDone = false
+      const done = promise.finally(() => {
+        isDone = true
+      })
+      done.catch(() => {})
+      await this.advanceUntil(() => isDone)
+      return done
+    },
     async advanceUntil(check, withinMs = 600_000) {
       const endAt = now + withinMs
       await settle()

@@ -1,11 +1,11 @@
-/** The tables of `docs/client.md`, as the types of the client and their comments say them. */
+/** The tables of `docs/client.md`, generated from the types of the client and their comments. */
 import { join } from 'node:path'
 import ts from 'typescript'
 import { EchoMQError, type ErrorCode } from '../../../src/client/index.ts'
 import { ERRORS } from '../../../src/errors.ts'
 import { PROJECT, programOf } from '../../support/typescript.ts'
 
-/** The types whose members have a table, and what the members are called in it. */
+/** The types whose members have a table, and the name of the members in it. */
 export const TABLES = {
   EchoMQOptions: 'option',
   QueueOptions: 'option',
@@ -15,6 +15,8 @@ export const TABLES = {
   ClaimOptions: 'option',
   JobsOptions: 'option',
   RedriveOptions: 'option',
+  PurgeOptions: 'option',
+  AuditOptions: 'option',
   ConsumeOptions: 'option',
   Consumer: 'member',
   ConsumerEvents: 'event',
@@ -31,7 +33,7 @@ function table(rows: readonly (readonly string[])[]): string {
   return [head, widths.map((width) => '-'.repeat(width)), ...body].map(lineOf).join('')
 }
 
-/** The tables by the name of their type. A member without a comment is an error: there would be nothing to read. */
+/** The tables by the name of their type. A member without a comment is an error. */
 export function tablesOfTypes(): Map<string, string> {
   const files = ['index.ts', 'errors.ts'].map((file) => join(PROJECT, 'src/client', file))
   const program = programOf(files)
@@ -46,11 +48,11 @@ export function tablesOfTypes(): Map<string, string> {
     }),
   )
 
-  /** A verb with the names of its arguments, an event with what it tells; of an option the name. */
+  /** A verb with its arguments, an event with its fields, an option with its name. */
   const callOf = (member: ts.Symbol, column: string): string => {
     const type = checker.getTypeOfSymbol(member)
     const [signature] = type.getCallSignatures()
-    // A parameter that is taken apart has no name of its own.
+    // A destructured parameter has no name.
     const names = signature?.parameters.map(({ name }) => (name.startsWith('__') ? 'options' : name))
     if (names) return `${member.name}(${names.join(', ')})`
     const told = type.getProperties().map(({ name }) => name)
@@ -65,7 +67,7 @@ export function tablesOfTypes(): Map<string, string> {
       .getDeclaredTypeOfSymbol(given)
       .getProperties()
       .filter((member) => !/^(__)?#/.test(member.name))
-      // What all verbs take stands in a table of its own.
+      // The options of all verbs have their own table.
       .filter((member) => name === 'CallOptions' || member.name !== 'signal')
       .filter((member) => column !== 'verb' || checker.getTypeOfSymbol(member).getCallSignatures().length > 0)
     const rows = members.map((member) => {
@@ -79,12 +81,12 @@ export function tablesOfTypes(): Map<string, string> {
   return new Map(Object.entries(TABLES).map(([name, column]) => [name, tableOf(name, column)]))
 }
 
-/** The codes of errors, with the status that the API answers them with. */
+/** The codes of errors, with their HTTP status. */
 export function tableOfCodes(): string {
   const api = Object.entries(ERRORS).map(([code, { status, title }]) => [code, `${status}`, title])
   const own = [
-    ['network', '', 'No answer of the API came'],
-    ['timeout', '', 'No answer came in time'],
+    ['network', '', 'No response of the API arrived'],
+    ['timeout', '', 'No response arrived in time'],
   ]
   const rows = [...api, ...own].map(([code, status = '', meaning = '']) => {
     const { retryable } = new EchoMQError(code as ErrorCode, '')

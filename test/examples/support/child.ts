@@ -1,6 +1,4 @@
-/**
- * An example as a process of its own, as its user starts it. It is killed at the end of its test, whatever happens.
- */
+/** An example in its own process, as a user starts it. It is killed at the end of its test. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
@@ -9,7 +7,7 @@ import { expect, onTestFinished } from 'vitest'
 export const PROJECT = fileURLToPath(new URL('../../..', import.meta.url))
 const FROM_SOURCE = fileURLToPath(new URL('./from-source.ts', import.meta.url))
 
-/** A line that an example printed: what happened, and to which job. */
+/** A line that an example printed: an event and its job. */
 export type Line = {
   readonly event: string
   readonly id?: string
@@ -21,12 +19,12 @@ export type Line = {
 
 export type Child = {
   readonly process: ChildProcess
-  /** What it has said so far; grows. */
+  /** The lines that it has printed so far. */
   readonly lines: readonly Line[]
   readonly stderr: () => string
-  /** Its exit code, or the signal that ended it, once all of its output is read. */
+  /** Its exit code or the signal that ended it, after all of its output was read. */
   readonly ended: Promise<number | string>
-  /** Waits until it has said so. */
+  /** Waits for a line with these fields. */
   until(wanted: Partial<Line>, withinMs?: number): Promise<Line>
 }
 

@@ -1,6 +1,4 @@
-/**
- * The three long-running consumers of the examples, started alike.
- */
+/** The three long-running consumers of the examples, behind one interface. */
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -8,36 +6,36 @@ import { join } from 'node:path'
 import { type Child, PROJECT, start, startNode } from './child.ts'
 
 export type Place = {
-  /** Of the Worker. */
+  /** The URL of the Worker. */
   readonly url: string
   readonly redisUrl: string
   readonly mailUrl: string
   readonly queue: string
-  /** Of the API; the development consumer's unless told otherwise. */
+  /** The API token; by default the one of the development consumer. */
   readonly token?: string
-  /** For clients of Redis; those of the API take the queue's own. */
+  /** The lease of clients of Redis; clients of the API use the setting of the queue. */
   readonly leaseMs: number
-  /** Another folder than `lua/`, for clients of Redis. */
+  /** The script folder of clients of Redis; by default `lua/`. */
   readonly lua?: string
 }
 
 export type Kind = 'node' | 'go' | 'python'
 
 export type Consumers = Readonly<Record<Kind, (place: Place) => Child>> & {
-  /** Removes what was built. */
+  /** Deletes the built programs. */
   remove(): void
 }
 
-/** Builds what has to be built. */
+/** Builds the Go consumer. */
 export function buildConsumers(): Consumers {
   const folder = mkdtempSync(join(tmpdir(), 'emq-examples-'))
   const binary = join(folder, 'go-consumer')
-  // No module may be fetched: there is none.
+  // GOPROXY is off: the consumer needs no module.
   execFileSync('go', ['build', '-o', binary, '.'], {
     cwd: join(PROJECT, 'examples/go-consumer'),
     env: { ...process.env, GOPROXY: 'off', GOFLAGS: '-mod=readonly' },
   })
-  // What is in PATH may be a launcher, and a slow one.
+  // The python3 in PATH may be a slow launcher.
   const python = execFileSync('python3', ['-c', 'import sys; print(sys.executable)'], {
     encoding: 'utf8',
   }).trim()

@@ -1,6 +1,6 @@
 /**
- * Loaded in front of an example (`node --import`): `echomq-edge/client` is the client's source here, so that the
- * examples run without a build. That the built package exports it is tested where the package is.
+ * Loaded before an example (`node --import`): resolves `echomq-edge/client` to the client's source, so that the examples
+ * run without a build. The tests of the package check the built export.
  */
 import { registerHooks } from 'node:module'
 

@@ -1,26 +1,23 @@
-/**
- * The world outside of the examples: a mail API over HTTP that keeps a ledger of what it was handed, and is slow or
- * refuses when a test wants it to.
- */
+/** A mail API over HTTP that records its deliveries. A test decides how it answers, and when. */
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
 export type Delivery = {
-  /** The job's id, which the examples send as idempotency key. */
+  /** The id of the job, which the examples send as idempotency key. */
   readonly id: string
   readonly to: string
-  /** Which of the deliveries of this job it is, from 1 on. */
+  /** The number of this delivery among those of its job, from 1. */
   readonly nth: number
 }
 
 export type MailApi = {
   readonly url: string
-  /** All that it was handed, in order. */
+  /** All deliveries in order. */
   readonly ledger: readonly Delivery[]
   stop(): void
 }
 
-/** @param answer The status to answer a delivery with, now or later. */
+/** @param answer Returns the status for a delivery. */
 export async function startMailApi(
   answer: (delivery: Delivery) => number | Promise<number>,
 ): Promise<MailApi> {
@@ -37,7 +34,7 @@ export async function startMailApi(
     ledger.push(delivery)
     response.writeHead(await answer(delivery)).end('{}')
   })
-  // A keep-alive that ends between two requests of a test would look like a fault of the example.
+  // A keep-alive that ends between two requests would look like an error of the example.
   server.keepAliveTimeout = 0
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   return {

@@ -1,12 +1,10 @@
-/**
- * What the tests of the examples share: one local stack for a file, and for each test a queue and a mail API of its own.
- */
+/** One local stack for a test file, and a queue and a mail API for each test. */
 import { afterAll, beforeAll, expect, onTestFinished, vi } from 'vitest'
 import { EchoMQ, type Queue } from '../../../src/client/index.ts'
 import { text } from '../../../src/queue/replies.ts'
 import { createRespPort, type RespPort } from '../../../src/stack/resp-port.ts'
 import { type Stack, startStack } from '../../../src/stack/stack.ts'
-import { census } from '../../support/census.ts'
+import { expectConsistent } from '../../support/census.ts'
 import type { Place } from './consumers.ts'
 import { type Delivery, type MailApi, startMailApi } from './mail-api.ts'
 
@@ -14,13 +12,13 @@ export type Email = { readonly to: string }
 
 export type LocalStack = {
   readonly stack: Stack & { readonly redisUrl: string }
-  /** A connection past everything. */
+  /** A connection to Redis that bypasses everything else. */
   readonly port: RespPort
 }
 
 /**
- * Call at the top of a test file; the properties are there once its tests run. Its cron stands still. The file's tests
- * have more time than others: on a busy machine processes start slowly.
+ * Call at the top of a test file; the properties are available while its tests run. The stack has no cron. The tests of
+ * the file have a longer timeout, because processes start slowly on a busy machine.
  */
 export function localStack(): LocalStack {
   vi.setConfig({ testTimeout: 60_000 })
@@ -36,7 +34,7 @@ export function localStack(): LocalStack {
     await started?.stack.stop()
   })
   const running = (): LocalStack => {
-    if (!started) throw new Error('The stack is only there while tests run.')
+    if (!started) throw new Error('The stack is available only while tests run.')
     return started
   }
   return {
@@ -53,7 +51,7 @@ export type Scene = { readonly queue: Queue<Email>; readonly mail: MailApi; read
 
 let queues = 0
 
-/** @param leaseMs Long enough for a busy machine to renew it, or as short as one who waits for its end would like it. */
+/** @param leaseMs By default long enough to be renewed on a busy machine. */
 export async function scene(
   { stack }: LocalStack,
   answer: (delivery: Delivery) => number | Promise<number> = () => 202,
@@ -76,23 +74,23 @@ export async function scene(
   }
 }
 
-/** So many jobs, with addresses of their own. */
+/** Jobs with a different address each. */
 export const emails = (count: number): { payload: Email }[] =>
   Array.from({ length: count }, (_, nth) => ({ payload: { to: `user${nth}@example.com` } }))
 
-/** The queue's numbers once nothing is left to do in it. Nothing of it may be wrong then. */
+/** Waits until the queue has no more work, checks its census, and returns its counters. */
 export async function atRest({ port }: LocalStack, queue: Queue<Email>, withinMs = 30_000) {
   const left = async () => {
     const { counts } = await queue.stats()
     return counts.pending + counts.active + counts.scheduled
   }
   await expect.poll(left, { timeout: withinMs }).toBe(0)
-  expect(await census(port, queue.name)).toEqual([])
+  await expectConsistent(port, queue.name)
   const { completed, failed, ghosts, counts } = await queue.stats()
   return { completed, failed, ghosts, dead: counts.dead }
 }
 
-/** Waits until a client of Redis has looked often whether its queue is paused. Nobody else asks this way. */
+/** Waits until a client of Redis has often read whether its queue is paused. Only such clients use HEXISTS. */
 export async function untilLooking({ port }: LocalStack): Promise<void> {
   const looks = async () => {
     const [reply] = await port.send([['INFO', 'commandstats']])

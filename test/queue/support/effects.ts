@@ -172,9 +172,8 @@ export const lapsedToDeath: Effect = (world, id, { now }) => {
   const row = rowOf(world, id)
   const { attempts = '0', max_attempts: limit = '5', lapses = '0' } = row
   const error = `lease expired on attempt ${used(row)} of ${limit}`
-  const fields = row['last_error'] === undefined ? { last_error: error } : failure(row, now, error)
   const after = write(world, id, {
-    ...fields,
+    ...failure(row, now, error),
     state: 'dead',
     lapsed: attempts,
     lapses: String(Number(lapses) + 1),

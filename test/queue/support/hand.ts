@@ -3,10 +3,11 @@
  * text. No other layer of the product is involved.
  */
 import { keyspace } from '../../../src/protocol/keys.ts'
+import { type ArgumentsOf, call } from '../../../src/protocol/script-call.ts'
 import { SCRIPTS, type ScriptName } from '../../../src/protocol/scripts.generated.ts'
 import type { StateSet } from '../../../src/protocol/states.ts'
 import type { RedisPort } from '../../../src/queue/redis.ts'
-import { type ArgumentsOf, call, run, runScript } from '../../../src/queue/scripts.ts'
+import { run, runScript } from '../../../src/queue/scripts.ts'
 import { type Readable, readable } from './world.ts'
 
 type Text = string | number
@@ -65,6 +66,8 @@ export function handOn(port: RedisPort, queue: string) {
 
     enqueueMany: (jobs: readonly NewJob[]) =>
       exec('enqueue_many', {
+        batchKey: '',
+        batchTtlMs: undefined,
         each: jobs.map(({ payload = 'payload', idempotency, explicit = true, ...job }) => ({
           ...{ delayMs: undefined, runAt: undefined, startBy: undefined, maxAttempts: undefined },
           ...job,

@@ -1,5 +1,5 @@
 /**
- * Workers in one real workerd that call each other: the queue's, as it is deployed, and others.
+ * Workers in one real workerd that call each other: the deployed code of the queue, and others.
  */
 import { Log, LogLevel, Miniflare, type MiniflareOptions } from 'miniflare'
 import type { BuiltWorker } from '../../../src/stack/wrangler.ts'
@@ -7,7 +7,7 @@ import type { BuiltWorker } from '../../../src/stack/wrangler.ts'
 export type Worker = MiniflareOptions['workers'][number]
 type Bindings = NonNullable<Worker['config']['env']>
 
-/** What miniflare gives is typed by the types of Workers, which this project does without. */
+/** The part of miniflare's Fetcher that the tests use: its own type needs the types of Workers. */
 type Fetcher = { fetch(url: string, init?: RequestInit): Promise<Response> }
 
 export function workerOf(
@@ -28,10 +28,12 @@ export function workerOf(
 }
 
 /** The secrets of the queue's Worker. */
-export const secretsOf = (bridge: { readonly url: string; readonly token: string }): Bindings => ({
-  UPSTASH_REDIS_REST_URL: { type: 'text', value: bridge.url },
-  UPSTASH_REDIS_REST_TOKEN: { type: 'text', value: bridge.token },
-})
+export function secretsOf(bridge: { readonly url: string; readonly token: string }): Bindings {
+  return {
+    UPSTASH_REDIS_REST_URL: { type: 'text', value: bridge.url },
+    UPSTASH_REDIS_REST_TOKEN: { type: 'text', value: bridge.token },
+  }
+}
 
 export type RunningWorkers = {
   /** Where the first of them listens. */

@@ -33,6 +33,30 @@ function multiExec(commands: unknown, init: Request = {}): Promise<Answer> {
 const ok = (result: unknown): Answer => ({ status: 200, body: { result } })
 const refused = (error: unknown, status = 400): Answer => ({ status, body: { error } })
 
+describe('193: a web page cannot use the bridge', () => {
+  const own = () => shared.bridge.url
+  const ping = (headers: Record<string, string>) =>
+    fetch(`${own()}/pipeline?_token=${REST_TOKEN}`, { method: 'POST', body: '[["PING"]]', headers })
+
+  test.each([
+    { origin: 'https://evil.example' },
+    { origin: 'null' },
+    { origin: 'http://127.0.0.1:1' },
+    { 'sec-fetch-site': 'cross-site' },
+  ])('a request with %j is rejected', async (headers) => {
+    const response = await ping({ 'content-type': 'text/plain', ...headers })
+    expect(response.status).toBe(403)
+    expect(await response.json()).toEqual({
+      error: 'ERR The bridge rejects requests of foreign web pages.',
+    })
+  })
+
+  test('a program, and a page of the bridge itself, are served', async () => {
+    const accepted: Record<string, string>[] = [{}, { origin: own() }, { 'sec-fetch-site': 'same-origin' }]
+    for (const headers of accepted) expect((await ping(headers)).status).toBe(200)
+  })
+})
+
 describe('a command (fault 61)', () => {
   test('as a JSON array', async () => {
     expect(await command(['SET', 'array', 'v', 'EX', 100])).toEqual(ok('OK'))

@@ -1,6 +1,6 @@
 /**
- * Stands in front of the bridge. While it fails, of two answers one is an error with a long body; it sees whether each
- * body is read to its end, and how many are on their way at once.
+ * A proxy of the bridge. While it fails, every second response is an error with a long body. It counts the bodies that
+ * were not read to their end, and how many responses are open at once.
  */
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -10,12 +10,18 @@ export type FailingUpstream = {
   failing: boolean
   requests: number
   errors: number
-  /** Answers that are not through. */
+  /** Responses that are not finished. */
   open: number
   mostOpen: number
-  /** Answers whose body nobody read to its end. */
+  /** Responses whose body was not read to its end. */
   cutOff: number
   stop(): void
+}
+
+/** Half of the requests, in no rhythm that the requests of a run could fall into. The same ones in each test run. */
+function drawsFailure(request: number): boolean {
+  const mixed = Math.imul(request, 0x85ebca6b)
+  return (Math.imul(mixed ^ (mixed >>> 13), 0xc2b2ae35) >>> 16) % 2 === 1
 }
 
 export async function startFailingUpstream(bridgeUrl: () => string): Promise<FailingUpstream> {
@@ -29,9 +35,9 @@ export async function startFailingUpstream(bridgeUrl: () => string): Promise<Fai
     })
     const chunks: Buffer[] = []
     for await (const chunk of request) chunks.push(chunk)
-    if (upstream.failing && upstream.requests % 2 === 0) {
+    if (upstream.failing && drawsFailure(upstream.requests)) {
       upstream.errors += 1
-      // Longer than what buffers on the way hold: it ends only when somebody reads it.
+      // Longer than every buffer on the way: it finishes only when it is read.
       response.writeHead(upstream.errors % 3 === 0 ? 200 : 500).end('<html>'.repeat(400_000))
       return
     }
