@@ -69,7 +69,8 @@ test.each(['reap', 'sweep', 'claimMany'] as const)(
     expect(failed).toBe(1)
     expect(rows[ID]).toEqual({
       ...{ state: 'dead', attempts: '1', payload: 'payload', max_attempts: '1' },
-      ...{ lapsed: '1', lapses: '1', last_error: 'lease expired on attempt 1 of 1' },
+      ...{ lapsed: '1', lapses: '1', last_error: 'lease expired on attempt 1 of 1', failures: '1' },
+      'error:1': expect.stringMatching(/^1 \d{13} lease expired on attempt 1 of 1$/),
     })
     await redis.clean(hand)
   },

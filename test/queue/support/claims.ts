@@ -9,6 +9,6 @@ export type Batch = {
 
 export function batch(reply: unknown): Batch {
   const [status, nextMs, ...jobs] = reply as [string, number, ...(string | number)[]]
-  const every = <T>(offset: number) => jobs.filter((_, nth) => nth % 4 === offset) as T[]
+  const every = <T>(offset: number) => jobs.filter((_, nth) => nth % 7 === offset) as T[]
   return { status, nextMs, ids: every(0), tokens: every(2), leases: every(3) }
 }
