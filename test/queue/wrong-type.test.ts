@@ -1,5 +1,6 @@
 /** Keys of the wrong Redis type: such a row is not a job, and no move stops at it or loses a job beside it. */
 import { expect, test } from 'vitest'
+import type { Result } from '../../src/protocol/refusals.ts'
 import { bareRedis, idOf } from './support/bare.ts'
 import type { Hand } from './support/hand.ts'
 import { outcome } from './support/results.ts'
@@ -7,15 +8,15 @@ import { outcome } from './support/results.ts'
 const redis = bareRedis()
 const [FIRST, BROKEN, LAST] = [idOf(1), idOf(2), idOf(3)]
 
-type Kind = readonly [name: string, command: string, ...value: string[]]
+type Kind = { readonly kind: string; readonly command: string; readonly value: readonly string[] }
 const KINDS: readonly Kind[] = [
-  ['a string', 'SET', 'x'],
-  ['a list', 'RPUSH', 'x'],
-  ['a set', 'SADD', 'x'],
-  ['a sorted set', 'ZADD', '1', 'x'],
+  { kind: 'a string', command: 'SET', value: ['x'] },
+  { kind: 'a list', command: 'RPUSH', value: ['x'] },
+  { kind: 'a set', command: 'SADD', value: ['x'] },
+  { kind: 'a sorted set', command: 'ZADD', value: ['1', 'x'] },
 ]
 
-test.each(KINDS)('enqueue replaces %s in the place of a row by a job', async (...kind) => {
+test.each(KINDS)('enqueue replaces $kind in the place of a row by a job', async (kind) => {
   const hand = redis.fresh()
   await putInPlaceOf(hand, BROKEN, kind)
   expect(await hand.enqueue(BROKEN)).toBe(1)
@@ -27,8 +28,8 @@ test.each(KINDS)('enqueue replaces %s in the place of a row by a job', async (..
 })
 
 test.each(KINDS.slice(1))(
-  'enqueue replaces %s in the place of an idempotency key',
-  async (_, command, ...value) => {
+  'enqueue replaces $kind in the place of an idempotency key',
+  async ({ command, value }) => {
     const hand = redis.fresh()
     await hand.send(command, hand.keys.idempotency('k'), ...value)
     const job = { id: FIRST, idempotency: { key: 'k', ttlMs: 60_000 } }
@@ -38,7 +39,7 @@ test.each(KINDS.slice(1))(
   },
 )
 
-test.each(KINDS)('a read of one job returns nothing for %s in the place of its row', async (...kind) => {
+test.each(KINDS)('a read of one job returns nothing for $kind in the place of its row', async (kind) => {
   const hand = redis.fresh()
   await hand.enqueue(BROKEN)
   await putInPlaceOf(hand, BROKEN, kind)
@@ -46,8 +47,8 @@ test.each(KINDS)('a read of one job returns nothing for %s in the place of its r
 })
 
 test.each(KINDS)(
-  'a claim without a limit skips %s in the place of a row and returns the next job',
-  async (...kind) => {
+  'a claim without a limit skips $kind in the place of a row and returns the next job',
+  async (kind) => {
     const hand = redis.fresh()
     await hand.enqueue(BROKEN)
     await hand.enqueue(LAST)
@@ -57,8 +58,8 @@ test.each(KINDS)(
 )
 
 test.each(KINDS)(
-  'a batch claim removes %s in the place of a row and returns the jobs beside it',
-  async (...kind) => {
+  'a batch claim removes $kind in the place of a row and returns the jobs beside it',
+  async (kind) => {
     const hand = redis.fresh()
     await three(hand, 'pending', kind)
     const { jobs } = await redis.queueOf(hand).claim({ limit: 10 })
@@ -69,8 +70,8 @@ test.each(KINDS)(
 )
 
 test.each(KINDS.slice(1))(
-  'a claim ignores %s in the place of a remembered claim',
-  async (_, command, ...value) => {
+  'a claim ignores $kind in the place of a remembered claim',
+  async ({ command, value }) => {
     const hand = redis.fresh()
     await hand.enqueue(FIRST)
     await hand.claim()
@@ -80,8 +81,8 @@ test.each(KINDS.slice(1))(
 )
 
 test.each(KINDS)(
-  'a repeated claim returns its jobs beside %s that took the place of a row',
-  async (...kind) => {
+  'a repeated claim returns its jobs beside $kind that took the place of a row',
+  async (kind) => {
     const hand = redis.fresh()
     for (const id of [FIRST, BROKEN, LAST]) await hand.enqueue(id)
     const queue = redis.queueOf(hand)
@@ -103,11 +104,11 @@ const SWEEPS: readonly ['scheduled' | 'active', string, (hand: Hand) => Promise<
   ]),
 ]
 const SWEEPS_OF_KINDS = SWEEPS.flatMap(([state, name, move]) =>
-  KINDS.map((kind) => ({ state, name, move, kind, what: kind[0] })),
+  KINDS.map((kind) => ({ ...kind, state, name, move })),
 )
 test.each(SWEEPS_OF_KINDS)(
-  '$name removes $what in the place of a row, and makes the $state jobs beside it pending',
-  async ({ state, move, kind }) => {
+  '$name removes $kind in the place of a row, and makes the $state jobs beside it pending',
+  async ({ state, move, ...kind }) => {
     const hand = redis.fresh()
     await three(hand, state, kind)
     await move(hand)
@@ -117,8 +118,8 @@ test.each(SWEEPS_OF_KINDS)(
 )
 
 test.each(KINDS)(
-  'settle rejects %s in the place of a row as gone and accepts the others',
-  async (...kind) => {
+  'settle rejects $kind in the place of a row as gone and accepts the others',
+  async (kind) => {
     const hand = redis.fresh()
     await three(hand, 'active', kind)
     const items = [FIRST, BROKEN, LAST].map((id) => ({ action: 'complete' as const, id, token: 1 }))
@@ -130,24 +131,25 @@ test.each(KINDS)(
   },
 )
 
-test.each(KINDS)('every move of one job rejects %s in the place of its row as gone', async (...kind) => {
+test.each(KINDS)('every move of one job rejects $kind in the place of its row as gone', async (kind) => {
   const hand = redis.fresh()
   const queue = redis.queueOf(hand)
-  for (const move of [
+  const moves: (() => Promise<Result<object>>)[] = [
     () => queue.complete(BROKEN, 1),
     () => queue.retry(BROKEN, 1, {}),
     () => queue.redrive(BROKEN),
     () => queue.reschedule(BROKEN, { delayMs: 1 }),
     () => queue.remove(BROKEN),
-  ]) {
+  ]
+  for (const move of moves) {
     await putInPlaceOf(hand, BROKEN, kind)
     expect(outcome(await move())).toEqual({ refused: 'gone' })
   }
 })
 
 test.each(KINDS)(
-  'a list and a redrive of many skip %s in the place of a row, and a purge removes it',
-  async (...kind) => {
+  'a list and a redrive of many skip $kind in the place of a row, and a purge removes it',
+  async (kind) => {
     const hand = redis.fresh()
     const queue = redis.queueOf(hand)
     await three(hand, 'dead', kind)
@@ -173,7 +175,7 @@ test('no move stops at counters that are not numbers', async () => {
   await redis.clean(hand)
 })
 
-async function putInPlaceOf(hand: Hand, id: string, [, command, ...value]: Kind): Promise<void> {
+async function putInPlaceOf(hand: Hand, id: string, { command, value }: Kind): Promise<void> {
   await hand.send('DEL', hand.keys.job(id))
   await hand.send(command, hand.keys.job(id), ...value)
 }
