@@ -9,7 +9,7 @@
 import { backoffMs, sleep } from './clock.ts'
 import { EchoMQError, isLost, mustBeWithin } from './errors.ts'
 import { createHeartbeat, type Hold, leaseFrom } from './heartbeat.ts'
-import { mintClaimId } from './ids.ts'
+import { randomName } from './ids.ts'
 import type { Job } from './jobs.ts'
 import {
   DEFAULT_LEASE_MS,
@@ -250,7 +250,7 @@ export function startLoop<Payload>(
     const busy = running.size
     if (busy >= concurrency) return change()
     claim ??= {
-      claimId: mintClaimId(),
+      claimId: randomName(),
       limit: Math.min(batch, Math.max(concurrency, batch) - busy),
       leaseMs,
     }
