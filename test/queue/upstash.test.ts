@@ -258,7 +258,7 @@ test('a Redis that was away is used again when it is back, by the same port', as
   await failure(queue.claim({ limit: 1 }))
   await failure(queue.enqueueMany([{ payload: SECRET }]))
 
-  const again = await startRedis({ port: redis.port })
+  const again = await startRedis({ port: redis.port, password: new URL(redis.url).password })
   expect(await until(() => ping().catch(() => undefined))).toBe('PONG')
   // It came back empty: the scripts are loaded again on the way.
   expect(await queue.enqueueMany([{ payload: 'x' }])).toMatchObject([{ ok: true }])
