@@ -1,34 +1,16 @@
-/**
- * What a move costs in commands of Redis, those that scripts run inside included: the number that a service bills. Each
- * is one request.
- */
+/** What each move costs: one request, and the commands that its script runs, as a Redis service bills them. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { createDatabase, type Queue } from '../../src/queue/database.ts'
 import { createUpstashPort } from '../../src/queue/upstash.ts'
 import { freshQueue } from '../support/api.ts'
-import { census } from '../support/census.ts'
+import { expectConsistent } from '../support/census.ts'
+import { serverNow, untilServer } from '../support/clock.ts'
 import { REST_TOKEN, sharedRedis } from '../support/redis.ts'
 import { handOn } from './support/hand.ts'
 import { idsOf } from './support/results.ts'
-import { serverNow, untilServer } from './support/world.ts'
 
 const shared = sharedRedis()
-const portOf = () => createUpstashPort({ url: shared.bridge.url, token: REST_TOKEN, timeoutMs: 20_000 })
-
-/** A queue whose isolate looks at it once and never again, so that a claim is a claim and nothing beside it. */
-const queueOf = (name = freshQueue()): Queue =>
-  createDatabase(portOf(), { wireAccept: [], wireClaim: undefined }, () => 0).queue(name)
-
 const measured: string[] = []
-
-async function costOf(what: string, run: () => Promise<unknown>): Promise<number> {
-  await shared.bridge.reset()
-  await run()
-  const { requests, total, commands } = await shared.bridge.counts()
-  measured.push(`${what}: ${total} commands, ${requests} request(s) ${JSON.stringify(commands)}`)
-  expect(requests).toBe(1)
-  return total
-}
 
 beforeAll(async () => {
   const queue = queueOf()
@@ -40,62 +22,70 @@ beforeAll(async () => {
 })
 afterAll(() => console.info(`Measured costs:\n  ${measured.join('\n  ')}`))
 
-test('a plain enqueue is five commands, the one of the registry included', async () => {
+test('an enqueue costs 5 commands, the registry included', async () => {
   const queue = queueOf()
   expect(await costOf('enqueue', () => queue.enqueueMany([{ payload: 'x' }]))).toBe(5)
 })
 
-test("the contract's claim is one call and the six commands of its script", async () => {
+test('a claim without a limit costs 7 commands', async () => {
   const queue = queueOf()
   await queue.enqueueMany([{ payload: 'x' }, { payload: 'y' }])
   await queue.claim({})
   expect(await costOf('claim', () => queue.claim({}))).toBe(7)
 })
 
-test('a complete is at most six commands, also a late one, and one of a job with a startBy', async () => {
+test('a complete costs 5 commands', async () => {
   const queue = queueOf()
   await queue.enqueueMany([{ payload: 'x' }])
   const [job] = (await queue.claim({})).jobs
-  expect(await costOf('complete', () => queue.complete(job?.id ?? '', 1))).toBeLessThanOrEqual(6)
+  expect(await costOf('complete', () => queue.complete(job?.id ?? '', 1))).toBe(5)
+  await expectConsistent(portOf(), queue.name)
+})
 
+test('a late complete of a job with a startBy costs 6 commands', async () => {
+  const queue = queueOf()
   const startBy = (await serverNow(portOf())) + 100_000
   const [id = ''] = idsOf(await queue.enqueueMany([{ payload: 'x', startBy }]))
   await queue.claim({ leaseMs: 1 })
   await untilServer(portOf(), (await serverNow(portOf())) + 2)
   await queue.reap(10)
-  expect(await costOf('complete after a lapse', () => queue.complete(id, 1))).toBeLessThanOrEqual(6)
-  expect(await census(portOf(), queue.name)).toEqual([])
+  expect(await costOf('complete after a lapse', () => queue.complete(id, 1))).toBe(6)
+  await expectConsistent(portOf(), queue.name)
 })
 
-test('an empty batch claim is at most six commands, with a claim id too, whatever else the queue holds', async () => {
+test.each([
+  ['an unused queue', async () => {}],
+  ['a queue with active and scheduled jobs', occupy],
+  [
+    'a queue with a limit of active jobs',
+    async (queue: Queue) => {
+      await occupy(queue)
+      await queue.changeSettings({ maxActive: 5 })
+    },
+  ],
+])(
+  'a batch claim that returns nothing costs 6 commands on %s, with and without a claimId',
+  async (what, prepare) => {
+    const queue = queueOf()
+    await prepare(queue)
+    for (const claimId of [undefined, 'a']) {
+      const claim = () => queue.claim({ limit: 100, claimId })
+      expect(await costOf(`empty batch claim on ${what}`, claim), `claimId ${claimId}`).toBe(6)
+    }
+  },
+)
+
+test('a batch claim on a paused queue costs 5 commands, and 6 with a claimId', async () => {
   const queue = queueOf()
-  expect(await costOf('empty batch claim', () => queue.claim({ limit: 100 }))).toBeLessThanOrEqual(6)
-  expect(
-    await costOf('empty batch claim with an id', () => queue.claim({ limit: 100, claimId: 'a' })),
-  ).toBeLessThanOrEqual(6)
-  await queue.enqueueMany([{ payload: 'x' }, { payload: 'y', delayMs: 100_000 }])
-  await queue.claim({})
-  expect(
-    await costOf('empty batch claim beside other jobs', () => queue.claim({ limit: 100 })),
-  ).toBeLessThanOrEqual(6)
-  expect(
-    await costOf('empty batch claim with an id beside other jobs', () =>
-      queue.claim({ limit: 100, claimId: 'a' }),
-    ),
-  ).toBeLessThanOrEqual(6)
-  await queue.changeSettings({ maxActive: 5 })
-  for (const claimId of [undefined, 'a'])
-    expect(
-      await costOf('empty batch claim under a cap', () => queue.claim({ limit: 100, claimId })),
-    ).toBeLessThanOrEqual(6)
+  await occupy(queue)
   await queue.enqueueMany([{ payload: 'z' }])
   await queue.pause()
-  expect(
-    await costOf('batch claim with an id of a paused queue', () => queue.claim({ limit: 100, claimId: 'a' })),
-  ).toBeLessThanOrEqual(6)
+  expect(await costOf('claim on a paused queue', () => queue.claim({ limit: 100 }))).toBe(5)
+  const withId = () => queue.claim({ limit: 100, claimId: 'a' })
+  expect(await costOf('claim with an id on a paused queue', withId)).toBe(6)
 })
 
-test("a job's whole life in batches of a hundred is at most 6.5 commands", async () => {
+test('a job costs 5.16 commands in batches of a hundred', async () => {
   const queue = queueOf()
   const payloads = Array.from({ length: 100 }, (_, nth) => ({ payload: String(nth) }))
   const enqueued = await costOf('enqueue of 100', () => queue.enqueueMany(payloads))
@@ -103,48 +93,67 @@ test("a job's whole life in batches of a hundred is at most 6.5 commands", async
   const claimed = await costOf('claim of 100', async () => {
     jobs = (await queue.claim({ limit: 100 })).jobs
   })
-  expect(jobs).toHaveLength(100)
   const completes = jobs.map(({ id, token }) => ({ action: 'complete' as const, id, token }))
   const completed = await costOf('complete of 100', () => queue.settle(completes))
-  measured.push(`a job's life in batches of 100: ${(enqueued + claimed + completed) / 100} commands`)
-  expect((enqueued + claimed + completed) / 100).toBeLessThanOrEqual(6.5)
+  expect([enqueued, claimed, completed]).toEqual([104, 208, 204])
   expect((await queue.stats()).completed).toBe(100)
-  expect(await census(portOf(), queue.name)).toEqual([])
+  await expectConsistent(portOf(), queue.name)
 })
 
-test("a job's life in batches, with claim ids, each settle claiming the next ones, is at most 6.5 commands", async () => {
+test('a settle of a hundred completes that claims the next hundred under a claimId costs 413 commands', async () => {
   const queue = queueOf()
-  for (let batch = 0; batch < 3; batch++)
-    await queue.enqueueMany(Array.from({ length: 100 }, () => ({ payload: 'x' })))
-  let { jobs } = await queue.claim({ limit: 100, claimId: 'first' })
-  const completes = () => jobs.map(({ id, token }) => ({ action: 'complete' as const, id, token }))
+  for (let batch = 0; batch < 3; batch++) await queue.enqueueMany(Array(100).fill({ payload: 'x' }))
+  const { jobs } = await queue.claim({ limit: 100, claimId: 'first' })
+  const completes = jobs.map(({ id, token }) => ({ action: 'complete' as const, id, token }))
   const cost = await costOf('complete of 100 and claim of the next 100', async () => {
-    const { claimed } = await queue.settle(completes(), { limit: 100, claimId: 'second' })
-    jobs = claimed?.jobs ?? []
+    const { claimed } = await queue.settle(completes, { limit: 100, claimId: 'second' })
+    expect(claimed?.jobs).toHaveLength(100)
   })
-  expect(jobs).toHaveLength(100)
-  // The enqueue of a hundred is 104.
-  expect((cost + 104) / 100).toBeLessThanOrEqual(6.5)
+  expect(cost).toBe(413)
 })
 
-test('a retry with the delay and the limit of the caller is six commands, with those of the queue seven', async () => {
+test('a retry costs 6 commands with the delay and limit of the call, and 7 with those of the queue', async () => {
   const queue = queueOf()
   await queue.enqueueMany([{ payload: 'x' }, { payload: 'y' }])
   const [one, two] = [...(await queue.claim({})).jobs, ...(await queue.claim({})).jobs]
   const options = { delayMs: 5, maxAttempts: 3, error: 'e' }
   expect(await costOf('retry', () => queue.retry(one?.id ?? '', 1, options))).toBe(6)
   expect(await costOf("retry by the queue's policy", () => queue.retry(two?.id ?? '', 1, {}))).toBe(7)
-  expect(await census(portOf(), queue.name)).toEqual([])
+  await expectConsistent(portOf(), queue.name)
 })
 
-test('a refused report is at most four commands', async () => {
+test('a rejected complete or retry costs 2 commands, a rejected extend 3, a complete of an evicted job 3', async () => {
   const queue = queueOf()
   const [id = ''] = idsOf(await queue.enqueueMany([{ payload: 'x' }]))
-  expect(await costOf('refused complete', () => queue.complete(id, 1))).toBeLessThanOrEqual(4)
-  expect(await costOf('refused retry', () => queue.retry(id, 1, {}))).toBeLessThanOrEqual(4)
+  expect(await costOf('rejected complete', () => queue.complete(id, 1))).toBe(2)
+  expect(await costOf('rejected retry', () => queue.retry(id, 1, {}))).toBe(2)
   const settle = () => queue.settle([{ action: 'extend', id, token: 1, leaseMs: 60_000 }])
-  expect(await costOf('refused extend', settle)).toBeLessThanOrEqual(4)
+  expect(await costOf('rejected extend', settle)).toBe(3)
   const hand = handOn(portOf(), queue.name)
   await hand.send('DEL', hand.keys.job(id))
-  expect(await costOf('complete of a job that is gone', () => queue.complete(id, 1))).toBeLessThanOrEqual(4)
+  expect(await costOf('complete of an evicted job', () => queue.complete(id, 1))).toBe(3)
 })
+
+/** A queue in an isolate that sweeps only once, because its clock stands still. */
+function queueOf(name = freshQueue()): Queue {
+  return createDatabase(portOf(), { wireAccept: [], wireClaim: undefined }, () => 0).queue(name)
+}
+
+function portOf() {
+  return createUpstashPort({ url: shared.bridge.url, token: REST_TOKEN, timeoutMs: 20_000 })
+}
+
+/** One active and one scheduled job. */
+async function occupy(queue: Queue): Promise<void> {
+  await queue.enqueueMany([{ payload: 'x' }, { payload: 'y', delayMs: 100_000 }])
+  await queue.claim({})
+}
+
+async function costOf(what: string, run: () => Promise<unknown>): Promise<number> {
+  await shared.bridge.reset()
+  await run()
+  const { requests, total, commands } = await shared.bridge.counts()
+  measured.push(`${what}: ${total} commands ${JSON.stringify(commands)}`)
+  expect(requests).toBe(1)
+  return total
+}

@@ -6,10 +6,10 @@ import type { RedisPort, Reply } from '../../src/queue/redis.ts'
 import { type ClaimRules, createRememberedSweep } from '../../src/queue/remembered-sweep.ts'
 import { freshQueue } from '../support/api.ts'
 import { census } from '../support/census.ts'
+import { serverNow, untilServer } from '../support/clock.ts'
 import { bareRedis } from './support/bare.ts'
 import { handOn } from './support/hand.ts'
 import { idsOf } from './support/results.ts'
-import { serverNow, untilServer } from './support/world.ts'
 
 const RULES: ClaimRules = { paused: false, capped: false, leaseMs: 30_000, more: false }
 

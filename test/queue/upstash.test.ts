@@ -19,8 +19,9 @@ import { startRedis } from '../../src/stack/redis-server.ts'
 import { freshQueue } from '../support/api.ts'
 import { census } from '../support/census.ts'
 import { REST_TOKEN, sharedRedis } from '../support/redis.ts'
+import { until } from '../support/until.ts'
 import { idsOf, outcome } from './support/results.ts'
-import { readable, until } from './support/world.ts'
+import { readable } from './support/world.ts'
 
 const shared = sharedRedis()
 let port: RedisPort

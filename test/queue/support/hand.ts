@@ -41,6 +41,11 @@ export function handOn(port: RedisPort, queue: string) {
   const exec = async <Name extends ScriptName>(name: Name, given: Omit<ArgumentsOf<Name>, 'q'>) =>
     readable(await runScript({ port, queue, keys }, name, given))
 
+  async function send(...command: Text[]): Promise<Readable> {
+    const [reply] = await port.send([command])
+    return readable(reply)
+  }
+
   return {
     port,
     queue,
@@ -110,10 +115,9 @@ export function handOn(port: RedisPort, queue: string) {
       })
     },
 
+    /** Writes fields of the settings. */
+    set: (...fields: Text[]) => send('HSET', keys.meta, ...fields),
     /** Any command, for what no move does. */
-    async send(...command: Text[]): Promise<Readable> {
-      const [reply] = await port.send([command])
-      return readable(reply)
-    },
+    send,
   }
 }

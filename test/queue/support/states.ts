@@ -2,8 +2,9 @@
  * Every state that a job can be in, and by which way it came there: each is built by legal moves alone, or, where it is
  * what a crash or an operator leaves behind, by that very deed.
  */
+
+import { serverNow, untilServer } from '../../support/clock.ts'
 import type { Hand } from './hand.ts'
-import { serverNow, untilServer } from './world.ts'
 
 /** Long enough that nothing set for later becomes due while a test runs. */
 export const LATER_MS = 100_000

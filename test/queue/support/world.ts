@@ -102,33 +102,6 @@ function rowsOf(
   )
 }
 
-/** The server's time, ms. */
-export async function serverNow(port: RedisPort): Promise<number> {
-  const [time] = await port.send([['TIME']])
-  const [seconds, micros] = list(time).map(integer)
-  return (seconds ?? 0) * 1000 + Math.floor((micros ?? 0) / 1000)
-}
-
-/** Waits until the server's clock has reached an instant. */
-export async function untilServer(port: RedisPort, instant: number): Promise<void> {
-  const patience = performance.now() + 10_000
-  while ((await serverNow(port)) < instant) {
-    if (performance.now() > patience) throw new Error('the server did not reach that time')
-    await new Promise((resolve) => setImmediate(resolve))
-  }
-}
-
-/** Waits until a look finds what it is after. */
-export async function until<T>(look: () => Promise<T | undefined | false>, patienceMs = 10_000): Promise<T> {
-  const end = performance.now() + patienceMs
-  for (;;) {
-    const found = await look()
-    if (found !== undefined && found !== false) return found
-    if (performance.now() > end) throw new Error('it did not happen in time')
-    await new Promise((resolve) => setTimeout(resolve, 2))
-  }
-}
-
 /** A world with its instants told as seconds from now, so that two worlds made a moment apart can be equal. */
 export function timeless(world: World, now: number): World {
   const relative = (scores: Scores): Scores =>
