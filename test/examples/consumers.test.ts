@@ -194,11 +194,12 @@ describe.each<Exclude<Kind, 'node'>>(['go', 'python'])('the %s consumer, a clien
       ['CONFIG', 'SET', 'requirepass', 'p@ss'],
     ])
 
-    const stranger = consumers[kind]({ ...place, redisUrl })
+    const { host } = new URL(redisUrl)
+    const stranger = consumers[kind]({ ...place, redisUrl: `redis://${host}` })
     expect(await stranger.ended).toBe(1)
     expect(stranger.stderr()).toContain('NOAUTH')
 
-    const consumer = consumers[kind]({ ...place, redisUrl: redisUrl.replace('//', '//default:p%40ss@') })
+    const consumer = consumers[kind]({ ...place, redisUrl: `redis://default:p%40ss@${host}` })
     await consumer.until({ event: 'completed', id, token: 1 })
   })
 
