@@ -115,13 +115,16 @@ function readText(address: string, init: RequestInit): Promise<Response> {
 
 /** Sends each payload exactly as it was typed, so that the API itself judges it. */
 function sendJson(address: string, init: RequestInit): Promise<Response> {
-  const { jobs, ...job } = JSON.parse(String(init.body))
-  const body = jobs ? `{"jobs":[${jobs.map(withPayload).join()}]}` : withPayload(job)
+  const { jobs, ...rest } = JSON.parse(String(init.body))
+  const body = jobs
+    ? `{"jobs":[${jobs.map(withPayload).join()}],${JSON.stringify(rest).slice(1)}`
+    : withPayload(rest)
   return fetch(address, { ...init, body })
 }
 
 function withPayload({ text, ...job }: { readonly text: string }): string {
-  return `{"payload":${text},${JSON.stringify(job).slice(1)}`
+  const members = JSON.stringify(job).slice(1, -1)
+  return `{"payload":${text}${members && `,${members}`}}`
 }
 
 /** Rejects a token on the command line, before anything could print it. */

@@ -1,7 +1,7 @@
 /**
  * Time and chance, as the client uses them: the clock, sleeping, and the backoff between attempts.
  *
- * Leases are counted with `now`, which never steps. `epochMs` mints ids and reads dates; it is never compared with
+ * Leases are counted with `now`, which never steps. `epochMs` reads dates; it is never compared with
  * the server's clock. No timer is longer than platforms accept: they would fire it at once.
  */
 import type { EchoMQError } from './errors.ts'

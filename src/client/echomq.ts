@@ -4,13 +4,8 @@
  * It needs only `fetch`. Creating a client reads no clock, draws no random number and sends nothing, so a client may
  * be created at the top of a module on every platform. The token is private: neither printing nor JSON shows it.
  */
-import { systemClock } from './clock.ts'
-import { createMint, type Mint } from './ids.ts'
 import { createQueue, type Queue, type QueueOptions } from './queue.ts'
 import { createTransport, type EchoMQOptions, type Transport } from './transport.ts'
-
-// One for the isolate: two of them could draw the same node.
-const isolateMint = createMint(systemClock)
 
 /**
  * A deployment of EchoMQ Edge.
@@ -25,11 +20,9 @@ const isolateMint = createMint(systemClock)
  */
 export class EchoMQ {
   readonly #transport: Transport
-  readonly #mint: Mint
 
   constructor(options: EchoMQOptions) {
     this.#transport = createTransport(options)
-    this.#mint = options.clock ? createMint(options.clock) : isolateMint
   }
 
   /**
@@ -45,6 +38,6 @@ export class EchoMQ {
     name: string,
     options: QueueOptions<Input, Output> = {},
   ): Queue<Input, Output> {
-    return createQueue(this.#transport, this.#mint, name, options)
+    return createQueue(this.#transport, name, options)
   }
 }

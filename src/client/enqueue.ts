@@ -1,49 +1,33 @@
 /**
  * Enqueues jobs, one or many.
  *
- * Every job has its id before the first attempt, and its body never changes, so a repeat after a lost response creates
- * no second job. If a minted id is already taken, the client mints another one, so no job is lost to a collision. A
+ * Every request has an idempotency key that is the same for all attempts of its call: the caller's, else a random one.
+ * So a repeat after a lost response creates no second job, whatever became of the first. The server mints the ids. A
  * payload that does not match the schema is rejected before anything is sent.
  */
-
 import { EchoMQError, mayHaveRun } from './errors.ts'
-import type { Mint } from './ids.ts'
-import type { Enqueued, EnqueueItem, EnqueueOptions, EnqueueResult, Instant } from './jobs.ts'
-import { MAX_JOBS_PER_ENQUEUE, MAX_REQUEST_CHARS } from './limits.ts'
+import { randomName } from './ids.ts'
+import type { Enqueued, EnqueueItem, EnqueueResult } from './jobs.ts'
+import { MAX_JOBS_PER_ENQUEUE, MAX_REQUEST_BYTES } from './limits.ts'
 import { parsePayload, type StandardSchema } from './schema.ts'
 import { type ProblemBody, problemError, type Transport } from './transport.ts'
 
-/** A job on its way to the API. */
-type Draft = {
-  id: string
-  /** The client minted the id, so it may mint another. */
-  readonly minted: boolean
-  /** Its delay or its run-at, if it is scheduled. */
-  readonly later: Instant | undefined
-  /** The JSON of the job after its id. */
-  words?: string
-  /** The server may have carried out an earlier attempt. */
-  lostAnswer?: boolean
-  /** The result: one of the two. */
-  status?: Enqueued['status']
-  error?: EchoMQError
-}
+/** The JSON of a job, or the reason why it is not sent. */
+type Draft =
+  | {
+      readonly words: string
+      /** The result for a job that an earlier attempt of this call has stored. */
+      readonly status: Enqueued['status']
+      /** About the size of the job in the request to Redis. */
+      readonly bytes: number
+    }
+  | { readonly error: EchoMQError }
 
 type WireResult = Partial<Enqueued> & { readonly error?: ProblemBody }
-/** One result, or those of a batch. */
-type WireAnswer = WireResult & { readonly results?: WireResult[] }
 
-function wordsOf(payload: unknown, options: EnqueueOptions, as: 'text' | undefined): string {
-  const name = as ?? 'payload'
-  const words = JSON.stringify({ [name]: payload, ...options })
-  // JSON drops a field whose value it cannot express, such as undefined.
-  if (!words.startsWith(`{"${name}"`) || (as && typeof payload !== 'string')) throw new TypeError()
-  return words.slice(1)
-}
-
-function jsonOf({ id, words }: Draft): string {
-  return `{"id":${JSON.stringify(id)},${words}`
-}
+/** What the request to Redis adds for each job, about. */
+const JOB_BYTES = 150
+const utf8 = new TextEncoder()
 
 export type Enqueue<Input> = {
   one(item: EnqueueItem<Input>, signal?: AbortSignal): Promise<Enqueued>
@@ -57,105 +41,110 @@ export type Enqueue<Input> = {
 export function createEnqueue<Input>(
   transport: Transport,
   path: string,
-  mint: Mint,
   schema: StandardSchema<Input, unknown> | undefined,
   as?: 'text',
 ): Enqueue<Input> {
-  async function draftOf({ payload, id, ...options }: EnqueueItem<Input>): Promise<Draft> {
-    const draft: Draft = {
-      // Minted before the first `await`, so that ids rise in the order of the calls.
-      id: id ?? mint(),
-      minted: id === undefined,
-      later: options.delayMs || options.runAt,
-    }
+  const name = as ?? 'payload'
+
+  async function draftOf({ payload, delayMs, ...options }: EnqueueItem<Input>): Promise<Draft> {
     try {
-      await parsePayload(schema, payload)
-      draft.words = wordsOf(payload, options, as)
+      const job = { [name]: payload, ...options, delayMs: delayMs && Math.ceil(delayMs) }
+      const words = JSON.stringify(job)
+      // JSON drops a field whose value it cannot express, such as undefined.
+      if (!words.startsWith(`{"${name}"`) || (as && typeof payload !== 'string')) throw new TypeError()
+      // Checked as a consumer will read it: a Date, for instance, arrives as text.
+      await parsePayload(schema, JSON.parse(words)[name])
+      const bytes = JOB_BYTES + utf8.encode(JSON.stringify(words)).length
+      const status = delayMs || options.runAt ? 'scheduled' : 'enqueued'
+      // Nobody can tell whose job has an id of the caller's.
+      return { words, status: options.id ? 'duplicate' : status, bytes }
     } catch (cause) {
-      draft.error =
+      const error =
         cause instanceof EchoMQError
           ? cause
           : new EchoMQError('invalid', `payload must match its schema and be ${as ?? 'JSON'}`, { cause })
-    }
-    return draft
-  }
-
-  async function send(drafts: readonly Draft[], alone: boolean, signal?: AbortSignal): Promise<WireResult[]> {
-    const words = drafts.map(jsonOf).join()
-    const [expects, body] = alone ? ['id', words] : ['results', `{"jobs":[${words}]}`]
-    try {
-      const answer = await transport.send<WireAnswer>(`${path}/jobs`, expects, body, signal)
-      return answer.results ?? [answer]
-    } catch (error) {
-      for (const draft of drafts) draft.lostAnswer ||= error instanceof EchoMQError && mayHaveRun(error)
-      throw error
+      return { error }
     }
   }
 
-  /** Sends drafts until each has its status or its final error. Throws when one of them has neither. */
-  function put(drafts: readonly Draft[], alone: boolean, signal?: AbortSignal): Promise<void> {
-    let open = drafts
+  /** Sends one request under a key until it is answered, and returns its results. */
+  function put(
+    expects: string,
+    words: string,
+    drafts: readonly Pick<Enqueued, 'status'>[],
+    isOurKey: boolean,
+    signal?: AbortSignal,
+  ): Promise<WireResult[]> {
+    let lostAnswer = false
     return transport.repeat(async () => {
-      const results = await send(open, alone, signal)
-      let isFirst = true
-      open = open.filter((draft, i) => {
-        const { id = draft.id, status, error } = results[i] ?? {}
-        const isItself = status === 'duplicate' && draft.minted && id === draft.id
-        if (!status) {
-          draft.error = problemError('enqueue', error)
-          draft.lostAnswer ||= mayHaveRun(draft.error)
-        } else if (isItself && !draft.lostAnswer) {
-          draft.error = new EchoMQError('internal', 'id is taken')
-          draft.id = mint(isFirst)
-          isFirst = false
-        } else {
-          // With `isItself` the duplicate is the job of an earlier attempt whose response was lost.
-          draft.status = isItself ? (draft.later ? 'scheduled' : 'enqueued') : status
-          draft.id = id
-        }
-        return !draft.status && draft.error?.retryable
-      })
-      if (open[0]) throw open[0].error
+      try {
+        const answer = await transport.send<WireResult & { results?: WireResult[] }>(
+          `${path}/jobs`,
+          expects,
+          words,
+          signal,
+        )
+        const results = answer.results ?? [answer]
+        // Under a random key a duplicate is the job of an attempt whose response was lost.
+        return lostAnswer && isOurKey
+          ? results.map((result, i) =>
+              result.status === 'duplicate'
+                ? { ...result, ...(drafts[i] && { status: drafts[i].status }) }
+                : result,
+            )
+          : results
+      } catch (error) {
+        lostAnswer ||= error instanceof EchoMQError && mayHaveRun(error)
+        throw error
+      }
     }, signal)
   }
 
   return {
     async one(item, signal) {
-      const draft = await draftOf(item)
-      if (!draft.error) await put([draft], true, signal)
-      if (!draft.status) throw draft.error
-      return { id: draft.id, status: draft.status }
+      const { idempotencyKey = randomName() } = item
+      const draft = await draftOf({ ...item, idempotencyKey })
+      if ('error' in draft) throw draft.error
+      const [result] = await put('id', draft.words, [draft], item.idempotencyKey === undefined, signal)
+      return result as Enqueued
     },
 
     async many(items, signal) {
       const drafts = await Promise.all(items.map(draftOf))
-      const sound = drafts.filter(({ error }) => !error)
+      const sound = drafts.filter((draft) => 'words' in draft)
+      const results: EnqueueResult[] = []
       try {
-        for (const chunk of chunksOf(sound)) await put(chunk, false, signal)
+        for (const chunk of chunksOf(sound)) {
+          const words = `{"jobs":[${chunk.map((draft) => draft.words)}],"idempotencyKey":"${randomName()}"}`
+          const answered = await put('results', words, chunk, true, signal)
+          results.push(
+            ...answered.map((result) =>
+              result.error ? { error: problemError('enqueue', result.error) } : (result as Enqueued),
+            ),
+          )
+        }
       } catch (error) {
         // Once a job is in the queue, the caller must learn which jobs are in it and which are not.
-        if (!(error instanceof EchoMQError) || !drafts.some(({ status }) => status)) throw error
-        for (const draft of sound) draft.error ??= error
+        if (!(error instanceof EchoMQError) || !results.length) throw error
+        while (results.length < sound.length) results.push({ error })
       }
-      return drafts.map(({ id, status, error }) =>
-        status ? { id, status } : { id, error: error as EchoMQError },
-      )
+      const rest = results.values()
+      return drafts.map((draft) => ('error' in draft ? draft : (rest.next().value as EnqueueResult)))
     },
   }
 }
 
-/** Splits drafts into requests that the API accepts. */
-function chunksOf(drafts: readonly Draft[]): Draft[][] {
-  const chunks: Draft[][] = []
-  let chunk: Draft[] = []
-  let chars = MAX_REQUEST_CHARS
+/** Splits drafts into requests that the API and every plan of Redis accept. */
+function chunksOf<Job extends { readonly bytes: number }>(drafts: readonly Job[]): Job[][] {
+  const chunks: Job[][] = []
+  let chunk: Job[] = []
+  let bytes = MAX_REQUEST_BYTES
   for (const draft of drafts) {
-    const size = jsonOf(draft).length
-    chars += size
-    if (chunk.length >= MAX_JOBS_PER_ENQUEUE || chars >= MAX_REQUEST_CHARS) {
+    bytes += draft.bytes
+    if (chunk.length >= MAX_JOBS_PER_ENQUEUE || bytes > MAX_REQUEST_BYTES) {
       chunk = []
       chunks.push(chunk)
-      chars = size
+      bytes = draft.bytes
     }
     chunk.push(draft)
   }

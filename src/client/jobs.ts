@@ -20,7 +20,7 @@ export type EnqueueOptions = {
   readonly idempotencyTtlMs?: number | undefined
   /** The budget: how often the job may be started; 0 means no limit; default the queue's. */
   readonly maxAttempts?: number | undefined
-  /** The job's id, instead of one that the client mints: `JOB` and eleven base62 digits. */
+  /** The job's id, instead of one that the server mints: `JOB` and eleven base62 digits. */
   readonly id?: string | undefined
 }
 
@@ -30,8 +30,8 @@ export type EnqueueItem<Input> = EnqueueOptions & { readonly payload: Input }
 /** The result of an enqueue. `duplicate`: a job with this id or this key already exists. */
 export type Enqueued = { readonly id: string; readonly status: 'enqueued' | 'scheduled' | 'duplicate' }
 
-/** One result of `enqueueMany`. If the error is `retryable`, enqueue the job again with this `id`. */
-export type EnqueueResult = Enqueued | { readonly id: string; readonly error: EchoMQError }
+/** One result of `enqueueMany`. */
+export type EnqueueResult = Enqueued | { readonly error: EchoMQError }
 
 /** A job together with its lease. */
 export type Job<Payload = unknown> = {

@@ -21,8 +21,8 @@ export const MAX_DELAY_MS = 31_622_400_000
 /** The server keeps this much of an error's text. */
 export const MAX_ERROR_CHARS = 2048
 
-/** Characters in one request: a deployment accepts 5 MiB by default, and a character has at most three bytes. */
-export const MAX_REQUEST_CHARS = 1_400_000
+/** Bytes of one request to Redis: the smallest plan of Upstash accepts 1 MB. */
+export const MAX_REQUEST_BYTES = 1_000_000
 /** The longest delay that timers accept: about 25 days. */
 export const MAX_TIMER_MS = 2_147_483_647
 

@@ -9,7 +9,7 @@
 import { backoffMs, sleep } from './clock.ts'
 import { EchoMQError, isLost, mustBeWithin } from './errors.ts'
 import { createHeartbeat, type Hold, leaseFrom } from './heartbeat.ts'
-import { mintClaimId } from './ids.ts'
+import { randomName } from './ids.ts'
 import type { Job } from './jobs.ts'
 import {
   DEFAULT_LEASE_MS,
@@ -70,7 +70,7 @@ export type ConsumeOptions = {
   readonly batch?: number | undefined
   /** The length of a lease, in milliseconds: 10 .. 86,400,000; default the queue's. It is renewed while a job runs. */
   readonly leaseMs?: number | undefined
-  /** How long a claim of an empty queue waits, in milliseconds: 0 .. 60,000, default 20,000; at most half a lease. */
+  /** How long a claim of an empty queue waits, in milliseconds: 0 .. 60,000, default 20,000; at most two thirds of a lease. */
   readonly waitMs?: number | undefined
 }
 
@@ -250,12 +250,12 @@ export function startLoop<Payload>(
     const busy = running.size
     if (busy >= concurrency) return change()
     claim ??= {
-      claimId: mintClaimId(),
+      claimId: randomName(),
       limit: Math.min(batch, Math.max(concurrency, batch) - busy),
       leaseMs,
     }
     // A lease is counted from before the wait, so the wait must leave some of it.
-    const mostMs = Math.floor((knownLeaseMs || DEFAULT_LEASE_MS) / 2)
+    const mostMs = Math.floor(((knownLeaseMs || DEFAULT_LEASE_MS) * 2) / 3)
     // On stop, abort a waiting claim. Let a short one finish: its jobs must be released.
     const { signal } = waitMs > 0 ? stopping : over
     const claimed = await moves.claim({ ...claim, waitMs: Math.min(waitMs, mostMs) }, signal)

@@ -8,7 +8,7 @@ import { Consumer } from './consumer.ts'
 import { type Drained, type DrainOptions, drainLoop } from './drain.ts'
 import { createEnqueue } from './enqueue.ts'
 import { EchoMQError, mustMatch } from './errors.ts'
-import { type Mint, mintClaimId } from './ids.ts'
+import { randomName } from './ids.ts'
 import type {
   Audited,
   Enqueued,
@@ -298,14 +298,13 @@ export interface Queue<Input = unknown, Output = Input> {
 
 export function createQueue<Input, Output>(
   transport: Transport,
-  mint: Mint,
   name: string,
   { schema, as }: QueueOptions<Input, Output>,
 ): Queue<Input, Output> {
   mustMatch('queue name', name, /^(?!emq$)[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/)
   const path = `/v1/queues/${name}`
   const moves = createMoves(transport, path, as)
-  const enqueue = createEnqueue<Input>(transport, path, mint, schema, as)
+  const enqueue = createEnqueue<Input>(transport, path, schema, as)
 
   function loopOf(handler: Handler<Output>, options: ConsumeOptions, isDrain?: boolean): StartLoop<Output> {
     return (tell) => startLoop(transport, moves, schema, handler, options, tell, isDrain)
@@ -330,7 +329,7 @@ export function createQueue<Input, Output>(
     enqueueMany: (items, { signal } = {}) => enqueue.many(items, signal),
 
     async claim({ signal, limit = 1, ...options } = {}) {
-      const body = { ...options, limit, claimId: mintClaimId() }
+      const body = { ...options, limit, claimId: randomName() }
       const { jobs } = await transport.repeat(() => moves.claim(body, signal), signal)
       const fitting: Job<Output>[] = []
       for (const job of jobs) {

@@ -50,7 +50,7 @@ export type EchoMQOptions = {
   readonly fetch?: ((url: string, init: RequestInit) => Promise<Response>) | undefined
   /** How long one attempt may take, in milliseconds, without the wait of a claim; default 10,000. */
   readonly timeoutMs?: number | undefined
-  /** How often a verb repeats its request after a retryable failure or a collision of ids; default 3. */
+  /** How often a verb repeats its request after a retryable failure; default 3. */
   readonly retry?: number | undefined
   /** The header `User-Agent`. Ignored in browsers, which send their own. */
   readonly userAgent?: string | undefined

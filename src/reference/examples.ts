@@ -30,8 +30,10 @@ const claimed = {
   enqueuedAt: '2026-11-30T09:30:00.000Z',
   payload: PAYLOAD,
 }
+/** The same job from a claim with `limit`. */
+const inBatch = { ...claimed, attempt: 1, maxAttempts: 5 }
 const otherClaimed = {
-  ...claimed,
+  ...inBatch,
   id: OTHER_ID,
   enqueuedAt: '2026-11-30T09:30:01.250Z',
   payload: OTHER_PAYLOAD,
@@ -123,7 +125,7 @@ export const EXAMPLES: Readonly<Record<string, Readonly<Record<string, Example>>
     many: exchange(
       'Up to ten jobs; waits if there is none',
       { limit: 10, leaseMs: 30_000, claimId: 'mailer-7.1042', waitMs: 20_000 },
-      { jobs: [claimed, otherClaimed] },
+      { jobs: [inBatch, otherClaimed] },
     ),
     one: exchange('One job, by the script of the wire contract', {}, { jobs: [claimed] }),
     early: exchange('It removed many ghosts: claim again at once', { limit: 10 }, { jobs: [], more: true }),
@@ -187,7 +189,7 @@ export const EXAMPLES: Readonly<Record<string, Readonly<Record<string, Example>>
             error: refusalProblem({ refused: 'stale', reason: 'superseded' }),
           },
         ],
-        jobs: [claimed],
+        jobs: [inBatch],
       },
     ),
   },

@@ -44,10 +44,12 @@ export type RedisServerOptions = {
   readonly port?: number
   /** A folder whose data survives the stack. Default: a temporary one. */
   readonly data?: string | undefined
+  /** Default: a random one. */
+  readonly password?: string | undefined
 }
 
 export type RedisServer = {
-  /** With the password, which is another at each start. */
+  /** With the password. */
   readonly url: string
   readonly port: number
   /** Resolves when Redis has ended for any reason. */
@@ -62,11 +64,11 @@ export type RedisServer = {
  * @throws {Error} when there is no Redis program, another Redis works in the folder, or it does not start; the text
  * ends with the output of Redis.
  */
-export async function startRedis({ port, data }: RedisServerOptions = {}): Promise<RedisServer> {
+export async function startRedis({ port, data, password }: RedisServerOptions = {}): Promise<RedisServer> {
   const binary = await findRedisBinary()
   for (let attempt = 1; ; attempt += 1) {
     try {
-      return await launch(binary, port ?? (await freePort()), data)
+      return await launch(binary, port ?? (await freePort()), data, password)
     } catch (error) {
       // Another process can take a free port first.
       const isTaken = port === undefined && String(error).includes('Address already in use')
@@ -75,12 +77,16 @@ export async function startRedis({ port, data }: RedisServerOptions = {}): Promi
   }
 }
 
-async function launch(binary: string, port: number, data: string | undefined): Promise<RedisServer> {
+async function launch(
+  binary: string,
+  port: number,
+  data: string | undefined,
+  password = randomToken(),
+): Promise<RedisServer> {
   const isTemporary = data === undefined
   const folder = isTemporary
     ? await realpath(await mkdtemp(join(tmpdir(), 'emq-redis-')))
     : await makeFolder(data)
-  const password = randomToken()
   const lock = isTemporary ? undefined : await lockFolder(folder, { port, password })
   const args = [
     ...['--port', String(port), '--bind', LOCALHOST, '--dir', folder],

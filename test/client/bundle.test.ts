@@ -49,8 +49,9 @@ async function startApi(): Promise<{ url: string; stop: () => void }> {
       response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(value))
     }
     if (request.url?.endsWith('/jobs')) {
-      waiting.push({ ...body, queue: 'emails', token: 1, enqueuedAt: '', leaseMs: 30_000 })
-      answer(201, { id: body.id, status: 'enqueued' })
+      const id = 'JOB0KHTOWnGLuC'
+      waiting.push({ ...body, id, queue: 'emails', token: 1, enqueuedAt: '', leaseMs: 30_000 })
+      answer(201, { id, status: 'enqueued' })
     } else if (request.url?.endsWith('/claim')) {
       answer(200, { jobs: waiting })
       waiting = []

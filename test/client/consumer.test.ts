@@ -536,13 +536,13 @@ describe('claims', () => {
     expect(api.to('/claim').map(({ body }) => body.leaseMs)).toEqual([undefined, 5_000])
   })
 
-  test('a claim waits for at most half a lease', async () => {
+  test('a claim waits for at most two thirds of a lease', async () => {
     consume(vi.fn())
     consume(vi.fn(), { leaseMs: 60_000 })
     consume(vi.fn(), { leaseMs: 1_000, waitMs: 700 })
     consume(vi.fn(), { waitMs: 0 })
     await clock.settle()
-    expect(api.to('/claim').map(({ body }) => body.waitMs)).toEqual([15_000, 20_000, 500, 0])
+    expect(api.to('/claim').map(({ body }) => body.waitMs)).toEqual([20_000, 20_000, 666, 0])
   })
 
   test('a job that is enqueued during the wait runs at once', async () => {

@@ -18,7 +18,7 @@ test("the limits of the client equal the API's limits of the same name", () => {
 })
 
 test("the largest request is below the API's limit of a body", () => {
-  expect(ownLimits.MAX_REQUEST_CHARS * 3).toBeLessThan(limits.DEFAULT_LIMITS.maxBodyBytes)
+  expect(ownLimits.MAX_REQUEST_BYTES).toBeLessThan(limits.DEFAULT_LIMITS.maxBodyBytes)
 })
 
 describe('the text of a thrown value', () => {

@@ -202,7 +202,7 @@ describe('the next visit of a queue', () => {
     await enqueue(databaseOn(), hand.queue, undefined, 3)
     await runAfter(0)
     const claims = (await hand.claimMany(3)) as string[]
-    const [one = '', two = '', three = ''] = [claims[2], claims[6], claims[10]]
+    const [one = '', two = '', three = ''] = [claims[2], claims[9], claims[16]]
     await runAfter(0)
     await hand.retry(one, 1, 0, 0)
     await hand.settle([

@@ -16,7 +16,6 @@ import { run } from '../../src/queue/scripts.ts'
 import { createUpstashPort, RefusedTokenError } from '../../src/queue/upstash.ts'
 import { createBridge } from '../../src/stack/bridge/bridge.ts'
 import { startRedis } from '../../src/stack/redis-server.ts'
-import { createRespPort } from '../../src/stack/resp-port.ts'
 import { freshQueue } from '../support/api.ts'
 import { census } from '../support/census.ts'
 import { REST_TOKEN, sharedRedis } from '../support/redis.ts'
@@ -234,11 +233,7 @@ test('a port works again when Redis has been restarted', async () => {
   await failure(queue.claim({ limit: 1 }))
   await failure(queue.enqueueMany([{ payload: SECRET }]))
 
-  const again = await startRedis({ port: redis.port })
-  // Each start has its own password; the bridge knows that of the first.
-  const operator = await createRespPort(again.url)
-  await operator.send([['CONFIG', 'SET', 'requirepass', new URL(redis.url).password]])
-  operator.close()
+  const again = await startRedis({ port: redis.port, password: new URL(redis.url).password })
   expect(await until(() => ping().catch(() => undefined))).toBe('PONG')
   // Redis lost its scripts, so the requests load them again.
   expect(await queue.enqueueMany([{ payload: 'x' }])).toMatchObject([{ ok: true }])

@@ -101,10 +101,7 @@ describe('the verbs', () => {
     ])
     expect(results).toEqual([
       { id: expect.any(String), status: 'enqueued' },
-      {
-        id: expect.any(String),
-        error: expect.objectContaining({ name: 'EchoMQError', code: 'invalid', retryable: false }),
-      },
+      { error: expect.objectContaining({ name: 'EchoMQError', code: 'invalid', retryable: false }) },
       { id: expect.any(String), status: 'scheduled' },
     ])
   })

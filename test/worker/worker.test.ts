@@ -3,6 +3,7 @@
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
+import { setTimeout } from 'node:timers/promises'
 import { Log, LogLevel, Miniflare } from 'miniflare'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { GLOBAL_KEYS, keyspace } from '../../src/protocol/keys.ts'
@@ -96,11 +97,11 @@ describe('the API', () => {
     expect((await queue.post('claim', {})).json.jobs[0].base64).toBe('/wBh')
   })
 
-  test('1: an enqueue whose reply from Redis is lost stores one job and succeeds', async () => {
+  test('1: an enqueue under a key whose reply from Redis is lost stores one job and succeeds', async () => {
     const queue = queueOn(api)
     await api.call('GET', '/v1/queues')
     stack.bridge.dropReply()
-    const { status, json } = await queue.post('jobs', { payload: 'a' })
+    const { status, json } = await queue.post('jobs', { payload: 'a', idempotencyKey: 'k' })
     expect([status, json.status]).toEqual([201, 'enqueued'])
     const [ids] = await raw.send([['ZRANGE', queue.keys.pending, 0, -1]])
     expect(ids).toEqual([new TextEncoder().encode(json.id)])
@@ -185,7 +186,7 @@ describe('a waiting claim', () => {
     onTestFinished(() => void socket.destroy())
     const body = JSON.stringify({ limit: 1, waitMs: 25_000 })
     socket.write(
-      `POST ${queue.path}/claim HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${stack.tokens.consumer}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+      `POST ${queue.path}/claim HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer ${stack.tokens.consumer}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
     )
     await until(async () => (await asked()) > 0)
     hangUp(socket)
@@ -205,6 +206,8 @@ describe('a waiting claim', () => {
 
   /** The next claim gets a job that is enqueued now. A waiting claim would ask every second. */
   async function expectNothingTaken(queue: TestQueue): Promise<void> {
+    // The end of a connection takes up to half a second to reach the Worker.
+    await setTimeout(1_000)
     const { id } = (await queue.post('jobs', { payload: 1 })).json
     const endsAt = Date.now() + 1_500
     while (Date.now() < endsAt) expect((await queue.get(`jobs/${id}`)).json.state).toBe('pending')
@@ -422,9 +425,10 @@ describe('Redis is unavailable', () => {
 
   test('every route returns 503 while Redis is stopped and works again afterwards without a restart', async () => {
     const { port } = redis
+    const { password } = new URL(redis.url)
     await redis.stop()
     await everyRouteIs503(REDIS_TIMEOUT_MS * 2.5)
-    redis = await startRedis({ port })
+    redis = await startRedis({ port, password })
     const queue = queueOn(api)
     await until(async () => (await queue.post('jobs', { payload: 1 })).status === 201, 10_000)
     expect((await queue.post('claim', { limit: 1 })).json.jobs).toHaveLength(1)

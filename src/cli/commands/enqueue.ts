@@ -130,5 +130,5 @@ async function enqueueLines(queue: Queue<string>, lines: readonly Line[], option
 function lineOf(result: EnqueueResult, line: number | undefined): object {
   if (!('error' in result)) return result
   const { code, message, errors } = result.error
-  return { line, id: result.id, error: { code, message, errors } }
+  return { line, error: { code, message, errors } }
 }

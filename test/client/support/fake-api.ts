@@ -2,6 +2,7 @@
  * The part of the HTTP API that the client's loop needs, in memory and on a fake clock, with faults on demand. It is for
  * tests that depend on time; `story.test.ts` tests the client against the real API.
  */
+import { createMinter } from '../../../src/protocol/ids.ts'
 import type { FakeClock } from './fake-clock.ts'
 
 /** What happens to a request instead of a normal response. */
@@ -32,7 +33,6 @@ export type Call = {
 type Row = {
   readonly id: string
   readonly payload: unknown
-  readonly key: string | undefined
   token: number
   state: 'pending' | 'active' | 'scheduled' | 'dead'
   leaseEndsAt: number
@@ -91,12 +91,11 @@ export function createFakeApi(clock: FakeClock, idleMs = 1_000): FakeApi {
     }
   }
 
-  const put = (id: string, payload: unknown, delayMs = 0, key?: string): void => {
+  const put = (id: string, payload: unknown, delayMs = 0): void => {
     const state = delayMs > 0 ? 'scheduled' : 'pending'
     jobs.set(id, {
       id,
       payload,
-      key,
       token: 0,
       state,
       leaseEndsAt: 0,
@@ -106,13 +105,31 @@ export function createFakeApi(clock: FakeClock, idleMs = 1_000): FakeApi {
     wake()
   }
 
+  const { mint } = createMinter({ now: clock.epochMs })
+  /** The ids that were enqueued under a key, in order. */
+  const keys = new Map<string, readonly string[]>()
+
+  // biome-ignore lint/suspicious/noExplicitAny: see `Call`
+  const enqueueBatch = ({ jobs: batch, idempotencyKey }: any) => {
+    const first = keys.get(idempotencyKey)
+    if (first) return first.map((id) => ({ id, status: 'duplicate' }))
+    const results = batch.map(enqueue)
+    keys.set(
+      idempotencyKey,
+      results.map(({ id }: { id: string }) => id),
+    )
+    return results
+  }
+
   // biome-ignore lint/suspicious/noExplicitAny: see `Call`
   const enqueue = (job: any) => {
-    const first = job.idempotencyKey && [...jobs.values()].find(({ key }) => key === job.idempotencyKey)
-    if (first) return { id: first.id, status: 'duplicate' }
-    if (jobs.has(job.id)) return { id: job.id, status: 'duplicate' }
-    put(job.id, job.text ?? job.payload, job.delayMs, job.idempotencyKey)
-    return { id: job.id, status: job.delayMs > 0 ? 'scheduled' : 'enqueued' }
+    const [first] = keys.get(job.idempotencyKey) ?? []
+    if (first) return { id: first, status: 'duplicate' }
+    const { id = mint(), idempotencyKey } = job
+    if (idempotencyKey) keys.set(idempotencyKey, [id])
+    if (jobs.has(id)) return { id, status: 'duplicate' }
+    put(id, job.text ?? job.payload, job.delayMs)
+    return { id, status: job.delayMs > 0 ? 'scheduled' : 'enqueued' }
   }
 
   const handOut = (row: Row) => ({
@@ -202,7 +219,7 @@ export function createFakeApi(clock: FakeClock, idleMs = 1_000): FakeApi {
       return { status: 200, body: { results } }
     }
     if (what === 'jobs' && id === undefined) {
-      if (call.body.jobs) return { status: 200, body: { results: call.body.jobs.map(enqueue) } }
+      if (call.body.jobs) return { status: 200, body: { results: enqueueBatch(call.body) } }
       const answer = enqueue(call.body)
       return { status: answer.status === 'duplicate' ? 200 : 201, body: answer }
     }

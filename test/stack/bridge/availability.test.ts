@@ -30,7 +30,7 @@ test('answers 503 while Redis is away, and works again when it is back', async (
   await expect(port.send([['PING']])).rejects.toThrow(UpstreamError)
   expect(performance.now() - start).toBeLessThan(1000)
 
-  const second = await startRedis({ port: first.port })
+  const second = await startRedis({ port: first.port, password: new URL(first.url).password })
   onTestFinished(() => second.stop())
   await expect.poll(() => ping(bridge.url)).toEqual({ status: 200, body: { result: 'PONG' } })
   await expect.poll(() => port.send([['ECHO', 'x']])).toEqual([new TextEncoder().encode('x')])
