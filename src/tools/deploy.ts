@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { buildWorker, spawnWrangler } from '../stack/wrangler.ts'
 
 /** Our own limit, for a short cold start; Cloudflare's is far higher. */
-const MAX_GZIPPED_BYTES = 120_000
+const MAX_GZIPPED_BYTES = 120 * 1024
 
 /** @param environment A section `[env.NAME]` of wrangler.toml; '' is its top level. */
 export async function deploy(environment: string, args: readonly string[]): Promise<void> {

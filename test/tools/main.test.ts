@@ -84,7 +84,8 @@ describe('dev', { timeout: START_TIMEOUT_MS }, () => {
     const [port = 0] = ports(url)
     await redis.stop()
     // The Worker logs this.
-    expect((await fetch(`${url}/readyz`)).status).toBe(503)
+    const headers = { Authorization: 'Bearer dev-operator' }
+    expect((await fetch(`${url}/v1/queues`, { headers })).status).toBe(503)
 
     dev.child.kill('SIGKILL')
 
