@@ -13,7 +13,6 @@ import { groups, integer, list, optionalText, text } from '../../src/queue/repli
 import { createUpstashPort } from '../../src/queue/upstash.ts'
 import { apiOn, freshQueue, TOKENS } from '../support/api.ts'
 import { census, keysOf } from '../support/census.ts'
-import { serverNow } from '../support/clock.ts'
 import { REST_TOKEN, sharedRedis } from '../support/redis.ts'
 
 const shared = sharedRedis()
@@ -294,7 +293,7 @@ test('a repair makes the queue due for maintenance, and an audit alone does not'
   expect(await port.send([['ZSCORE', '{emq}:queues', queue.name]])).toEqual([null])
   await auditAll(queue, { repair: true })
   const [score] = await port.send([['ZSCORE', '{emq}:queues', queue.name]])
-  expect(integer(score)).toBeLessThan(await serverNow(port))
+  expect(integer(score)).toBeLessThan(2 ** 40)
 })
 
 test('an audit changes no key of another queue and no key without a job id', async () => {

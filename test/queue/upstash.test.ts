@@ -98,9 +98,7 @@ test('the port returns strings as they are stored, and the client parses them as
   await port.send(texts.map((value, nth) => ['SET', `json:${nth}`, value]))
   const gets = texts.map((_, nth) => ['GET', `json:${nth}`])
   const theirs = await Promise.all(texts.map((_, nth) => plainClient().get(`json:${nth}`)))
-  expect(theirs).not.toEqual(texts)
-  expect(theirs.slice(0, 2)).toEqual([123, '00123'])
-  expect(theirs[6]).toEqual({ a: 1 })
+  expect(theirs).toEqual([123, '00123', '1e3', true, null, [1], { a: 1 }, ' 1', '9007199254740993', 'x'])
 
   expect((await port.send(gets)).map(readable)).toEqual(texts)
   const script = "return {ARGV[1], {ARGV[2], {ARGV[3]}}, 'OK'}"
