@@ -1,4 +1,4 @@
-/** Complete: by the holder of the lease, late by the last holder of a lapsed one, and by nobody else. */
+/** Complete: only with the token of the current lease, or with that of the last lease after it lapsed. */
 import { expect, test } from 'vitest'
 import { keysOf } from '../support/census.ts'
 import { bareRedis, idOf } from './support/bare.ts'

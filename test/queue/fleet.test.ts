@@ -1,6 +1,6 @@
 /**
- * A mixed fleet: clients that know nothing but the six core scripts over plain RESP, and this queue over REST, drain one
- * queue together. Some of them fail, some fall silent, some report late.
+ * A mixed fleet: clients with only the six core scripts over RESP, and this queue over REST, work one queue together.
+ * Some of them fail, crash or report late.
  */
 import { expect, test } from 'vitest'
 import { createDatabase } from '../../src/queue/database.ts'
@@ -18,43 +18,43 @@ const JOBS = 10_000
 const PLAIN_CLIENTS = 8
 const OWN_CLIENTS = 2
 
-/** What a client does with a job, by a cheap generator of its own: mostly its work. */
-function moods(seed: number): () => 'work' | 'fail' | 'silent' | 'late' {
+/** What a client does with its next job, from a generator of its own. */
+function behaviours(seed: number): () => 'work' | 'fail' | 'crash' | 'late' {
   let state = seed
   return () => {
     state = (state * 1_103_515_245 + 12_345) % 2 ** 31
     const roll = (state >>> 8) % 100
     if (roll < 90) return 'work'
-    return roll < 94 ? 'fail' : roll < 97 ? 'silent' : 'late'
+    return roll < 94 ? 'fail' : roll < 97 ? 'crash' : 'late'
   }
 }
 
-test('every job is done, exactly once by the completes that were accepted, and nothing is left', {
+test('plain clients and REST clients together complete each of ten thousand jobs exactly once and leave no key', {
   timeout: 60_000,
 }, async () => {
   const queue = freshQueue()
   const setup = handOn(redis.port, queue)
   await setup.send('HSET', setup.keys.meta, 'maxAttempts', 0, 'backoffBaseMs', 1, 'backoffMaxMs', 5)
   const bridge = await createBridge({ redisUrl: redis.url, token: 'fleet' })
-  const ledger = new Map<string, number>()
+  const completes = new Map<string, number>()
   const deliveries = { plain: 0, own: 0 }
   const accept = (id: string): void => {
-    ledger.set(id, (ledger.get(id) ?? 0) + 1)
+    completes.set(id, (completes.get(id) ?? 0) + 1)
   }
-  const isDone = (): boolean => ledger.size >= JOBS
+  const isDone = (): boolean => completes.size >= JOBS
   const stopAt = performance.now() + 45_000
-  const goesOn = (): boolean => !isDone() && performance.now() < stopAt
+  const isRunning = (): boolean => !isDone() && performance.now() < stopAt
 
   async function plainClient(nth: number): Promise<void> {
     const port = await createRespPort(redis.url)
     const hand = handOn(port, queue)
-    const mood = moods(nth + 1)
+    const next = behaviours(nth + 1)
     const late: { id: string; token: number }[] = []
-    while (goesOn()) {
-      const does = mood()
-      // A lease that is over at once is a client that died; the late one reports all the same.
-      const isGone = does === 'silent' || does === 'late'
-      const [id, , token] = (await hand.claim(isGone ? 0 : 30_000)) as [string?, string?, number?]
+    while (isRunning()) {
+      const does = next()
+      // A client that crashes or reports late loses its lease at once.
+      const isLost = does === 'crash' || does === 'late'
+      const [id, , token] = (await hand.claim(isLost ? 0 : 30_000)) as [string?, string?, number?]
       if (id === undefined || token === undefined) {
         await hand.promote(100)
         await hand.reap(100)
@@ -75,12 +75,12 @@ test('every job is done, exactly once by the completes that were accepted, and n
   async function ownClient(nth: number): Promise<void> {
     const port = createUpstashPort({ url: bridge.url, token: 'fleet', timeoutMs: 10_000 })
     const own = createDatabase(port, { wireAccept: [], wireClaim: undefined }).queue(queue)
-    const mood = moods(nth + 100)
+    const next = behaviours(nth + 100)
     let late: { id: string; token: number }[] = []
-    while (goesOn()) {
+    while (isRunning()) {
       const { jobs } = await own.claim({ limit: 20, leaseMs: 200 })
       deliveries.own += jobs.length
-      const todo = jobs.map(({ id, token }) => ({ id, token, does: mood() }))
+      const todo = jobs.map(({ id, token }) => ({ id, token, does: next() }))
       const reports = [
         ...todo.flatMap(({ id, token, does }) =>
           does === 'work' || does === 'fail'
@@ -126,8 +126,8 @@ test('every job is done, exactly once by the completes that were accepted, and n
     `${JOBS} jobs in ${took} s, ${total} deliveries: ${deliveries.plain} plain, ${deliveries.own} by REST`,
   )
 
-  expect(ledger.size).toBe(JOBS)
-  expect([...ledger.values()].every((times) => times === 1)).toBe(true)
+  expect(completes.size).toBe(JOBS)
+  expect([...completes.values()].every((times) => times === 1)).toBe(true)
   expect(await setup.send('HGET', setup.keys.completed, 'count')).toBe(String(JOBS))
   expect(Math.min(deliveries.plain, deliveries.own)).toBeGreaterThan(0)
   expect(total).toBeGreaterThan(JOBS)

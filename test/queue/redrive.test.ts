@@ -67,7 +67,7 @@ test('a dry redrive returns the number of dead letters and changes neither the q
   expect(await scoreInRegistry()).toBe(later)
 
   expect(await queue.redriveMany({ limit: 10 })).toMatchObject({ redriven: 1, more: false })
-  expect(Number(await scoreInRegistry())).toBeLessThanOrEqual(await redis.now())
+  expect(Number(await scoreInRegistry())).toBeLessThan(2 ** 40)
 })
 
 test.each([true, false])('a redrive of many with dryRun %s skips a row without a payload', async (dryRun) => {

@@ -1,3 +1,4 @@
+/** The bell of a queue: which of the waiting claims it wakes, and how often. */
 import { expect, test } from 'vitest'
 import { createBell, type Entry, PASS_ON_MS } from '../../src/wake/bell.ts'
 
@@ -36,7 +37,7 @@ test('the wake-up of a claim that stays silent goes to the next one after a seco
   expect(room.woken()).toEqual([1, 1, 1])
 })
 
-test('a wake-up that was answered in time is passed on to nobody', () => {
+test('a wake-up that was answered in time is not passed on', () => {
   const room = roomOf(2)
   room.bell.ring({ jobs: 1 })
   room.report(0, { wakeUp: 1 })

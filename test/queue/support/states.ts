@@ -1,15 +1,15 @@
 /**
- * Every state that a job can be in, and by which way it came there: each is built by legal moves alone, or, where it is
- * what a crash or an operator leaves behind, by that very deed.
+ * Every state of a job, by the moves that lead to it. Legal moves alone build a state, except for ghosts and half rows,
+ * which evictions and other clients leave.
  */
 
 import { serverNow, untilServer } from '../../support/clock.ts'
 import type { Hand } from './hand.ts'
 
-/** Long enough that nothing set for later becomes due while a test runs. */
+/** A delay that does not end while a test runs. */
 export const LATER_MS = 100_000
 
-/** Claims under a lease that has run out when this returns; nobody has reaped yet. */
+/** Claims under a lease that has lapsed when this returns. Nothing has reaped it yet. */
 async function claimAndLapse(hand: Hand): Promise<void> {
   await hand.claim(1)
   await untilServer(hand.port, (await serverNow(hand.port)) + 1)
@@ -21,7 +21,7 @@ async function lapseAndReap(hand: Hand): Promise<void> {
 }
 
 async function setBackoff(hand: Hand, baseMs: number): Promise<void> {
-  await hand.send('HSET', hand.keys.meta, 'backoffBaseMs', baseMs)
+  await hand.set('backoffBaseMs', baseMs)
 }
 
 const release = (hand: Hand, id: string, token: number) =>
@@ -34,7 +34,7 @@ async function claimTwice(hand: Hand, id: string): Promise<void> {
   await hand.claim()
 }
 
-/** Each state by a name that reads as a sentence's end: "complete from <name>". */
+/** Each state by its name. */
 export const STATES = {
   'no row': async () => {},
   'a ghost in pending': async (hand, id) => {
@@ -168,7 +168,7 @@ export const STATES = {
     await lapseAndReap(hand)
   },
   'scheduled by a second lapse and due': async (hand, id) => {
-    await hand.send('HSET', hand.keys.meta, 'backoffBaseMs', 1, 'backoffMaxMs', 1)
+    await hand.set('backoffBaseMs', 1, 'backoffMaxMs', 1)
     await hand.enqueue(id)
     await lapseAndReap(hand)
     await lapseAndReap(hand)

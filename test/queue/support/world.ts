@@ -1,6 +1,6 @@
 /**
- * The world of one queue: everything that Redis holds of it, read at one instant, in a form that tests compare as a
- * whole. A move that changes anything it should not cannot hide from it.
+ * The world of one queue: everything that Redis stores of it, read at one instant. Tests compare it as a whole, so that
+ * they see every key that a move changes.
  */
 import { type Keyspace, keyspace } from '../../../src/protocol/keys.ts'
 import { RedisError, type RedisPort, type Reply } from '../../../src/queue/redis.ts'
@@ -23,7 +23,7 @@ export type World = {
   readonly others: Readonly<Record<string, unknown>>
 }
 
-/** A reply with its bytes as text. An error is told apart from a string of the same text. */
+/** A reply with its bytes as text. An error differs from a string of the same text. */
 export type Readable = string | number | null | { readonly error: string } | readonly Readable[]
 
 export function readable(reply: Reply | undefined): Readable {
@@ -47,7 +47,7 @@ end
 return {redis.call('TIME'), found}
 `
 
-/** Everything of a queue, and the server's time at which it was so, in ms. */
+/** Everything of a queue, and the server's time in ms. */
 export async function look(port: RedisPort, queue: string): Promise<{ world: World; now: number }> {
   const keys = keyspace(queue)
   const [reply] = await port.send([['EVAL', DUMP, 0, `emq:{${queue}}:*`]])
@@ -102,7 +102,7 @@ function rowsOf(
   )
 }
 
-/** A world with its instants told as seconds from now, so that two worlds made a moment apart can be equal. */
+/** A world with its instants as units of ten seconds from now, so that two worlds made a moment apart are equal. */
 export function timeless(world: World, now: number): World {
   const relative = (scores: Scores): Scores =>
     Object.fromEntries(Object.entries(scores).map(([id, score]) => [id, Math.round((score - now) / 10_000)]))
